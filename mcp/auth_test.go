@@ -132,7 +132,7 @@ func TestTokens(t *testing.T) {
 
 // When the issuer never answers, requests fail in time, and one client does not delay another.
 func TestHangingIssuer(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // connects, and says nothing
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never answers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +283,7 @@ func TestLoopbackNeedsTheLocalKey(t *testing.T) {
 		t.Errorf("with the local key: %s %s", got.Status, text)
 	}
 	s.visit(t, local.Reveal()).Call("sandbox_list", args{})
-	s.key(t, "alice") // an API key is for others; the user's own programs keep theirs
+	s.key(t, "alice") // an API key is for other users; the user's own programs keep the local key
 	s.visit(t, local.Reveal()).Call("sandbox_list", args{})
 	s.visitSSE(t, local.Reveal()).Call("sandbox_list", args{})
 }

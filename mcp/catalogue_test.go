@@ -149,7 +149,7 @@ func TestSelectTools(t *testing.T) {
 	}
 }
 
-// checkOutput holds a tool's structured content against the schema that it announces.
+// checkOutput validates a tool's structured content against the tool's output schema.
 func checkOutput(t *testing.T, tool string, structured any) {
 	t.Helper()
 	for _, known := range tools.Catalogue() {

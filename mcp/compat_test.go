@@ -16,7 +16,7 @@ import (
 	"github.com/seed-0724f904/sb/mcp/tools"
 )
 
-// theirs are the tools of other systems, by their documentation, with the parameters that it names.
+// theirs has the documented tools of other systems, with their parameters.
 func theirs() map[string]map[string][]string {
 	return map[string]map[string][]string{
 		setup.MCP4Modal: {
@@ -51,7 +51,7 @@ func theirs() map[string]map[string][]string {
 	}
 }
 
-// Every tool of theirs is served under its name with its parameters, and docs/mcp.md says what it is here.
+// Every tool of theirs is served under its name with its parameters, and docs/mcp.md names its counterpart.
 func TestCompatTable(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "docs", "mcp.md"))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // completer completes arguments of prompts and resource templates: ids, commands and paths in sandboxes.
 type completer struct{ host *tools.Host }
 
-// maxCompletions is what the protocol allows.
+// maxCompletions is the protocol's limit.
 const maxCompletions = 100
 
 // CompletePromptArgument implements server.PromptCompletionProvider.

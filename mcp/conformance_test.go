@@ -20,7 +20,7 @@ import (
 	"github.com/seed-0724f904/sb/mcp/tools"
 )
 
-// nodeModules is a directory with what the stories need of npm: node 22, @modelcontextprotocol/conformance and
+// nodeModules returns a directory with the npm packages of the tests: node 22, @modelcontextprotocol/conformance and
 // @modelcontextprotocol/inspector. CI installs it.
 func nodeModules(t *testing.T) string {
 	t.Helper()
@@ -42,7 +42,7 @@ func node(ctx context.Context, dir string, arguments ...string) *exec.Cmd {
 	return cmd
 }
 
-// scenarios are all server scenarios of the suite; docs/mcp.md says which of them are not applicable: none.
+// scenarios are all server scenarios of the suite. According to docs/mcp.md, all are applicable.
 func scenarios() []string {
 	return []string{
 		"server-initialize", "logging-set-level", "ping", "completion-complete", "tools-list", "tools-call-simple-text",
@@ -58,8 +58,8 @@ func scenarios() []string {
 	}
 }
 
-// The public conformance suite against the product's adapter and HTTP stack, with the tools, resources and
-// prompts that the suite wants to find.
+// Runs the public conformance suite against the product's adapter and HTTP stack, with the tools, resources and prompts
+// that the suite needs.
 func TestConformance(t *testing.T) {
 	dir := nodeModules(t)
 	program := filepath.Join(dir, "@modelcontextprotocol", "conformance", "dist", "index.js")
@@ -168,7 +168,7 @@ func addFixtures(s *Server) {
 	})
 }
 
-// fixture is a tool without what only products need.
+// fixture is a tool without the fields that only products need.
 func fixture(
 	name, input string, run func(context.Context, *tools.Call, map[string]any) (*mcp.CallToolResult, error),
 ) tools.Tool {
@@ -316,7 +316,7 @@ func TestInspector(t *testing.T) {
 	a.Call("exec", args{"sandbox": sb, "command": "sleep 600", "background": true})
 	for _, tool := range tools.Catalogue() {
 		if tool.Name == "sandbox_terminate" || tool.Name == "sandbox_launch" {
-			continue // once is enough, and it comes last
+			continue // the test calls these once, at the end
 		}
 		t.Run(tool.Name, func(t *testing.T) {
 			given := []string{"--method", "tools/call", "--tool-name", tool.Name}

@@ -96,7 +96,7 @@ func TestExecInTheBackground(t *testing.T) {
 	}
 }
 
-// running says whether a sandbox has a command that runs.
+// runs reports whether a sandbox has a running command.
 func (b *bench) runs(t *testing.T, sandbox string) bool {
 	t.Helper()
 	execs, err := b.service.Execs.List(t.Context(), sandbox)
@@ -127,8 +127,8 @@ func TestCanceledRequestEndsItsCommand(t *testing.T) {
 	eventually(t, "the command has ended", func() bool { return !b.runs(t, sb) })
 }
 
-// Over HTTP a request is cancelled by a notification. Its connection's end alone is a client that vanished: the command
-// lives.
+// Over HTTP, a notification cancels a request. The end of its connection alone means that the client vanished: the
+// command continues.
 func TestCanceledRequestOverHTTP(t *testing.T) {
 	for _, cancelled := range []bool{true, false} {
 		s := newSite(t, setup.Options{})
@@ -297,7 +297,7 @@ func TestGivenSecretsAreRedacted(t *testing.T) {
 	svc := service.New(service.Options{Actor: "mcp", Templates: func(string) (core.Spec, bool, error) {
 		return template, true, nil
 	}, Factories: []core.Factory{{
-		// which cannot be asked for secrets
+		// this provider does not report secrets
 		Name: "fake", IDPrefix: "fak-", Open: func() (core.Provider, error) { return cannotRenew{provider}, nil },
 	}}})
 	given := []core.Secret{
@@ -313,7 +313,7 @@ func TestGivenSecretsAreRedacted(t *testing.T) {
 	}
 }
 
-// A list of commands is as long as a reply may be, however many and however long they were.
+// A list of commands fits into a reply, whatever their number and length.
 func TestExecListIsBounded(t *testing.T) {
 	b := newBench(t, setup.Options{Toolsets: []string{setup.All}})
 	a := b.connect(t)
@@ -335,7 +335,7 @@ func TestExecListIsBounded(t *testing.T) {
 	}
 }
 
-// Unread input blocks no call: not the one that sends it, not one that sends more, not the end.
+// Unread input blocks no call: neither the call that sends it, nor a later one, nor the end.
 func TestUnreadInput(t *testing.T) {
 	a := newBench(t, setup.Options{SoftDeadline: 100 * time.Millisecond}).connect(t)
 	sb := a.Launch(nil)
@@ -367,7 +367,7 @@ func TestUnreadInput(t *testing.T) {
 	a.fails(core.KindConflict, "exec_wait", args{"sandbox": sb, "exec_id": got["exec_id"], "close_stdin": true})
 }
 
-// Code in a language runs in the image that was chosen for that. This provider has another one only.
+// Code in a language runs in the image for that language. This provider supports only another image.
 func TestRunCodeImages(t *testing.T) {
 	a := newBench(t, setup.Options{Images: map[string]string{"bash": "registry.example.com/bash:1"}}).connect(t)
 	a.fails(core.KindUnsupported, "run_code", args{"language": "bash", "code": "true"})
@@ -387,7 +387,7 @@ func TestRunCode(t *testing.T) {
 	}
 }
 
-// A result of run_code never links to a sandbox that is gone.
+// A result of run_code never links to a removed sandbox.
 func TestRunCodeLeavesNothing(t *testing.T) {
 	b := newBench(t, setup.Options{})
 	for _, code := range []string{"i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done", `printf 'a\000b' >&2`} {
@@ -413,7 +413,7 @@ func TestRunCodeLeavesNothing(t *testing.T) {
 	}
 }
 
-// A time that is too long to be told is a long one, not one that has passed.
+// A time that overflows nanoseconds is a long time, not an expired one.
 func TestLongTimes(t *testing.T) {
 	a := newBench(t, setup.Options{Toolsets: []string{setup.All}}).connect(t)
 	sb := a.Launch(nil)

@@ -11,25 +11,25 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// How often subscribed files are looked at. Where the provider tells of changes the time between two looks grows, from
-// the one to the other: they find what changed before its watch stood, and what it missed.
+// Subscribed files are polled every filePoll. If the provider reports changes, the interval grows to watchedPoll.
+// Polling still finds changes from before the watch, and changes that the watch missed.
 const (
 	filePoll    = time.Second
 	watchedPoll = 16 * time.Second
 )
 
-// maxWatches bounds how many files are watched at a time, since each costs a process in its sandbox. The others are
-// looked at.
+// maxWatches bounds the number of watched files, since each watch costs a process in its sandbox. The other files are
+// polled.
 const maxWatches = 16
 
-// fileWatch is what is known of a subscribed file. The lock of subscriptions guards it.
+// fileWatch is the state of a subscribed file. The lock of subscriptions guards it.
 type fileWatch struct {
-	// seen is what the file was like when it was last looked at.
+	// seen is the state of the file at the last poll.
 	seen fileState
-	// next is when to look again; every is the time from then to the look after it, 0 being filePoll.
+	// next is the time of the next poll; every is the interval after it, and 0 means filePoll.
 	next  time.Time
 	every time.Duration
-	// end ends its watch; nil without one.
+	// end stops the watch; nil without one.
 	end context.CancelFunc
 }
 
@@ -46,14 +46,14 @@ type fileState struct {
 	exists   bool
 }
 
-// Close has no watch begin any more.
+// Close prevents new watches.
 func (s *subscriptions) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 }
 
-// watchFile has the provider tell of a file's changes, where it can and not too many are watched already.
+// watchFile starts a watch of a file, if the provider supports it and fewer than maxWatches exist.
 func (s *Server) watchFile(sub *subscription) {
 	if caps, err := s.service.Providers.Capabilities(sub.sandbox.Provider); err != nil || !caps.Can(core.CapFileWatch) {
 		return
@@ -83,13 +83,13 @@ func (s *Server) watchFile(sub *subscription) {
 	})
 }
 
-// heed tells of a file's changes as long as its provider does, at most once in filePoll.
+// heed reports a file's changes while its provider does, at most once per filePoll.
 func (s *Server) heed(ctx context.Context, sub *subscription) {
 	name := sub.location.path
 	s.subscribed.mu.Lock()
 	watched := name
 	if !sub.file.seen.mode.IsDir() {
-		// A file may not exist yet, and be replaced by another.
+		// The file may not exist yet, or another file may replace it.
 		watched = path.Dir(name)
 	}
 	sub.file.every = filePoll
@@ -116,7 +116,7 @@ func (s *Server) heed(ctx context.Context, sub *subscription) {
 	}
 }
 
-// fileChanged tells of a file that a tool changed, without waiting for the next look.
+// fileChanged reports a file that a tool changed, without waiting for the next poll.
 func (s *Server) fileChanged(sb core.Sandbox, name string) {
 	for _, sub := range s.subscribed.files(func(sub *subscription) bool {
 		return sub.sandbox.ID == sb.ID && (sub.location.path == name ||
@@ -126,7 +126,7 @@ func (s *Server) fileChanged(sb core.Sandbox, name string) {
 	}
 }
 
-// lookAtFiles looks at each file when it is time, until the server ends.
+// lookAtFiles polls each file when it is due, until the server ends.
 func (s *Server) lookAtFiles() {
 	tick := time.NewTicker(filePoll)
 	defer tick.Stop()
@@ -142,7 +142,7 @@ func (s *Server) lookAtFiles() {
 	}
 }
 
-// due says whether it is time to look, and when it will be the next time.
+// due reports whether a poll is due. If so, it sets the time of the next one.
 func (w *fileWatch) due(now time.Time) bool {
 	if now.Before(w.next) {
 		return false
@@ -152,7 +152,7 @@ func (w *fileWatch) due(now time.Time) bool {
 	return true
 }
 
-// files lists the subscriptions to files that fit.
+// files lists the subscriptions to files for which fits returns true.
 func (s *subscriptions) files(fits func(*subscription) bool) []*subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +165,7 @@ func (s *subscriptions) files(fits func(*subscription) bool) []*subscription {
 	return files
 }
 
-// lookAt tells the subscribers of a file if it changed, or is known to have.
+// lookAt notifies a file's subscribers if the file changed. changed reports a change that is known already.
 func (s *Server) lookAt(sub *subscription, changed bool) {
 	now, known := s.look(s.ctx, sub.sandbox, sub.location.path)
 	s.subscribed.changed(func(other *subscription) bool {

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// grepLine is how much of a line is searched and shown.
+// grepLine is the number of bytes of a line that are searched and shown.
 const grepLine = 1 << 16
 
 // grep returns the lines that a pattern matches, with their numbers. The window's limit bounds the text.

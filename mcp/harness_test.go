@@ -57,7 +57,7 @@ func benchOver(t testing.TB, provider *fake.Provider, svc *service.Service, opts
 	return &bench{Server: s, service: svc, provider: provider}
 }
 
-// assistant is a client of a server, and what it was told.
+// assistant is a client of a server, with the notifications that it received.
 type assistant struct {
 	t      testing.TB
 	client *client.Client
@@ -68,7 +68,7 @@ type assistant struct {
 	more  chan struct{}
 }
 
-// connect starts a client on two streams, as a program that starts "sb mcp" has it.
+// connect starts a client on two streams, like a program that starts "sb mcp".
 func (b *bench) connect(t testing.TB, options ...client.ClientOption) *assistant {
 	t.Helper()
 	toServer, fromClient := io.Pipe()
@@ -116,7 +116,7 @@ func meet(t testing.TB, c *client.Client) *assistant {
 	return a
 }
 
-// legacy makes a client speak the protocol of before 2026-07-28, with the handshake and sessions.
+// legacy selects the protocol before 2026-07-28, with the handshake and sessions.
 func legacy() client.ClientOption {
 	return client.WithLegacyProtocolOnly() //nolint:staticcheck // most clients in use are such
 }
@@ -124,7 +124,7 @@ func legacy() client.ClientOption {
 // args are a tool's arguments.
 type args map[string]any
 
-// try calls a tool and returns what came back.
+// try calls a tool and returns its result.
 func (a *assistant) try(ctx context.Context, tool string, arguments args) (*mcp.CallToolResult, error) {
 	request := mcp.CallToolRequest{}
 	request.Params.Name, request.Params.Arguments = tool, arguments
@@ -200,7 +200,7 @@ func (a *assistant) Launch(arguments args) string {
 	return id
 }
 
-// notification waits for a notification that fits.
+// notification waits for a notification for which fits returns true.
 func (a *assistant) notification(what string, fits func(mcp.JSONRPCNotification) bool) mcp.JSONRPCNotification {
 	a.t.Helper()
 	timer := time.NewTimer(patience)
@@ -244,7 +244,7 @@ func (a *assistant) readText(uri string) string {
 	return text.Text
 }
 
-// eventually waits for a condition that nothing announces.
+// eventually polls a condition until it holds.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)

@@ -65,8 +65,8 @@ func TestPushAndPull(t *testing.T) {
 	}
 }
 
-// A pull is prepared beside its place, since a move from elsewhere can be one between file systems, which fails, and
-// what is replaced goes when the new is there.
+// A pull is prepared beside its target, since a move between file systems fails. The old files are removed once the new
+// ones are in place.
 func TestPullReplaces(t *testing.T) {
 	synctest.Test(t, testPullReplaces)
 }
@@ -102,7 +102,7 @@ func testPullReplaces(t *testing.T) {
 	if staged, _ := filepath.Glob(filepath.Join(dir, "*", ".sb-*")); len(staged) > 0 {
 		t.Errorf("left behind: %v", staged)
 	}
-	// The whole of a sandbox goes into a directory as well, and not in its place.
+	// The whole of a sandbox goes into a directory, too, and does not replace it.
 	write(t, filepath.Join(dir, "mine", "file"), "mine")
 	if got := a.Call("pull", args{
 		"sandbox": sb, "path": "/", "local_path": "mine", "replace": true,
@@ -121,7 +121,7 @@ func TestHostPathsAreClosedByDefault(t *testing.T) {
 	a.fails(core.KindUnauthorized, "pull", args{"sandbox": sb, "path": "/tmp", "local_path": t.TempDir()})
 }
 
-// No way leads out of the directories that are open: not "..", not an absolute path, not a link in them.
+// No path leads out of the allowed directories: not "..", not an absolute path, not a link in them.
 func TestPathEscapesAreRefused(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(outside, "secret"), "secret")
@@ -160,7 +160,7 @@ func TestPathEscapesAreRefused(t *testing.T) {
 	}
 }
 
-// folders are a client's roots.
+// folders are the roots of a client.
 type folders []string
 
 func (f folders) ListRoots(context.Context, mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {

@@ -28,7 +28,7 @@ import (
 	sbtransport "github.com/seed-0724f904/sb/mcp/transport"
 )
 
-// site is a server over HTTP on a port of its own.
+// site is a server over HTTP on its own port.
 type site struct {
 	*bench
 	web    *sbtransport.Web
@@ -45,7 +45,7 @@ func newSite(t testing.TB, opts setup.Options) *site {
 		opts.HTTP.KeysFile = filepath.Join(t.TempDir(), "keys.json")
 	}
 	s.keys = keys.Open(opts.HTTP.KeysFile)
-	opts.HTTP.NoAuth = opts.HTTP.LocalKeyFile == "" // the tests of others than authentication send no key
+	opts.HTTP.NoAuth = opts.HTTP.LocalKeyFile == "" // only the tests of authentication send keys
 	s.bench = newBench(t, opts)
 	s.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.web.ServeHTTP(w, r)
@@ -75,7 +75,7 @@ func (s *site) key(t testing.TB, owner string, scope ...keys.Scope) string {
 	return secret
 }
 
-// visit connects a client over streamable HTTP, with a key unless that is "".
+// visit connects a client over streamable HTTP, with a key unless it is empty.
 func (s *site) visit(t testing.TB, key string, options ...client.ClientOption) *assistant {
 	t.Helper()
 	headers := map[string]string{}
@@ -92,7 +92,7 @@ func (s *site) visit(t testing.TB, key string, options ...client.ClientOption) *
 	return a
 }
 
-// visitSSE connects a client over SSE, with the key in the URL as clients that know no headers have it.
+// visitSSE connects a client over SSE. The key is in the URL, as for clients that cannot send headers.
 func (s *site) visitSSE(t testing.TB, key string, options ...client.ClientOption) *assistant {
 	t.Helper()
 	url := s.web.URL() + "/sse"
@@ -137,7 +137,7 @@ func (s *site) ask(t testing.TB, method, path, body string, change func(*http.Re
 	return answer{response.StatusCode, response.Status, response.Header}, string(data)
 }
 
-// answer is a response that was read.
+// answer is a response whose body was read.
 type answer struct {
 	StatusCode int
 	Status     string
@@ -150,7 +150,7 @@ func bearer(key string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+key) }
 }
 
-// Bodies that are no messages are answered, each of them, and the server lives on.
+// Each malformed body gets an answer, and the server continues.
 func TestMalformedRequests(t *testing.T) {
 	s := newSite(t, setup.Options{HTTP: setup.HTTP{Rate: -1}})
 	random := rand.New(rand.NewPCG(3, 4))
@@ -181,8 +181,8 @@ func TestMalformedRequests(t *testing.T) {
 	s.visit(t, "").Launch(nil)
 }
 
-// mcp-go cannot ask clients of the protocol before 2026-07-28 over SSE: what a client that can be asked would have to
-// be asked for is refused, not done.
+// mcp-go cannot ask clients of the protocol before 2026-07-28 over SSE. An operation that needs the user's confirmation
+// is refused.
 func TestSSEWithoutElicitationIsRefused(t *testing.T) {
 	s := newSite(t, setup.Options{})
 	user := &answers{agree: true}
@@ -306,7 +306,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// A key of one owner neither sees nor touches what belongs to another, by any name or way.
+// A key of one owner neither sees nor changes another owner's sandboxes, under any name and over any path.
 func TestCrossKeyAccessIsRefused(t *testing.T) {
 	s := newSite(t, setup.Options{Toolsets: []string{setup.All}, HTTP: setup.HTTP{Rate: -1}})
 	aliceKey, malloryKey := s.key(t, "alice"), s.key(t, "mallory")
@@ -374,7 +374,7 @@ func TestCrossKeyAccessIsRefused(t *testing.T) {
 		t.Errorf("alice's file is %v", got)
 	}
 
-	// Her session is hers alone, however it is used.
+	// No other key can use her session.
 	stolen := s.session(t, aliceKey)
 	for _, method := range []string{"POST", "GET", "DELETE"} {
 		response, text := s.ask(t, method, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, func(r *http.Request) {
@@ -401,7 +401,7 @@ func TestCrossKeyAccessIsRefused(t *testing.T) {
 	}
 }
 
-// session makes a session of the protocol and returns its id.
+// session starts a session of the protocol and returns its id.
 func (s *site) session(t testing.TB, key string) string {
 	t.Helper()
 	response, text := s.ask(t, "POST", "/mcp", initialize, bearer(key))
@@ -495,8 +495,8 @@ func TestDNSRebindingIsRefused(t *testing.T) {
 	}
 }
 
-// To the user's browser, a page that a sandbox serves on a port of this machine is a page of this machine. Unless its
-// origin is allowed, the page can neither read anything nor send a message.
+// For the user's browser, a page that a sandbox serves on a local port belongs to this machine. Unless its origin is
+// allowed, the page can neither read anything nor send a message.
 func TestPagesOfOtherOrigins(t *testing.T) {
 	s := newSite(t, setup.Options{HTTP: setup.HTTP{AllowOrigins: []string{"https://app.example"}}})
 	from := func(origin string, head ...string) func(*http.Request) {
@@ -519,7 +519,7 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 	); response.StatusCode != 403 {
 		t.Errorf("a page that may not asks whether it may: %s", response.Status)
 	}
-	for _, path := range []string{"/mcp", "/message?sessionId=x"} { // what a form or a script can send unasked
+	for _, path := range []string{"/mcp", "/message?sessionId=x"} { // a form or a script can send this without permission
 		if response, text := s.ask(t, "POST", path, initialize, func(r *http.Request) {
 			r.Header.Set("Content-Type", "text/plain")
 		}); response.StatusCode != 400 {
@@ -620,7 +620,7 @@ func TestLargeAndSlowRequestsEnd(t *testing.T) {
 	}
 }
 
-// A client that sends a byte now and then is cut off before it has sent its headers.
+// A client that sends single bytes slowly is cut off before its headers are complete.
 func TestSlowlorisIsCutOff(t *testing.T) {
 	b := newBench(
 		t,
@@ -660,7 +660,7 @@ func TestSlowlorisIsCutOff(t *testing.T) {
 	}
 }
 
-// However quickly a call ends, its notifications are there before its result, over every transport and protocol.
+// The notifications of a call arrive before its result, however short the call, over every transport and protocol.
 func TestNotificationsComeFirst(t *testing.T) {
 	s := newSite(t, setup.Options{HTTP: setup.HTTP{Rate: -1}})
 	addFixtures(s.Server)

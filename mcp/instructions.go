@@ -7,7 +7,7 @@ import (
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
-// instructions tell a model, once, what the tools' own descriptions do not repeat.
+// instructions returns the text that a model reads once, beside the descriptions of the tools.
 func (s *Server) instructions() string {
 	var b strings.Builder
 	b.WriteString("Sandboxes are isolated Linux machines for untrusted code. ")

@@ -22,14 +22,14 @@ import (
 	"github.com/seed-0724f904/sb/mcp/transport"
 )
 
-// visitor is a client of a session that sees which stream each message comes on.
+// visitor is a client with a session. It sees the stream of each message.
 type visitor struct {
 	*site
 	t       testing.TB
 	session string
 }
 
-// drop makes a session of a client that says what it can do, as JSON.
+// drop starts the session of a client with the given capabilities, as JSON.
 func (s *site) drop(t testing.TB, capabilities string) *visitor {
 	t.Helper()
 	response, text := s.ask(t, "POST", "/mcp", strings.Replace(initialize, `"capabilities":{}`, `"capabilities":`+
@@ -41,10 +41,10 @@ func (s *site) drop(t testing.TB, capabilities string) *visitor {
 	return &visitor{site: s, t: t, session: id}
 }
 
-// inside makes a request one of the session.
+// inside adds the session to a request.
 func (v *visitor) inside(r *http.Request) { r.Header.Set("Mcp-Session-Id", v.session) }
 
-// held is what the server keeps for the visitor's session.
+// held returns the state of the visitor's session.
 func (v *visitor) held() transport.Held {
 	held, _ := v.web.Held(v.session)
 	return held
@@ -52,7 +52,7 @@ func (v *visitor) held() transport.Held {
 
 // serverMessage is a message of the server.
 type serverMessage struct {
-	id     string // of the event; "" where the answer is no stream
+	id     string // of the event; "" if the answer is not a stream
 	ID     json.RawMessage
 	Method string
 	Params struct {
@@ -67,7 +67,7 @@ type serverMessage struct {
 	}
 }
 
-// listening is a response that is read message by message.
+// listening is a response that the test reads message by message.
 type listening struct {
 	t        testing.TB
 	response *http.Response
@@ -75,7 +75,7 @@ type listening struct {
 	hangUp   context.CancelFunc
 }
 
-// Open makes a request whose answer is read as it comes.
+// Open sends a request and returns its answer before the end.
 func (v *visitor) Open(method, body string, change func(*http.Request)) *listening {
 	v.t.Helper()
 	ctx, cancel := context.WithCancel(v.t.Context())
@@ -103,7 +103,7 @@ func (v *visitor) Open(method, body string, change func(*http.Request)) *listeni
 	return l
 }
 
-// next is the next message; false says that there are no more.
+// next returns the next message; ok is false at the end.
 func (l *listening) next() (message serverMessage, ok bool) {
 	l.t.Helper()
 	id := ""
@@ -128,7 +128,7 @@ func (l *listening) next() (message serverMessage, ok bool) {
 	return message, false
 }
 
-// rest reads all that comes.
+// rest reads all remaining messages.
 func (l *listening) rest() (all []serverMessage) {
 	l.t.Helper()
 	for message, ok := l.next(); ok; message, ok = l.next() {
@@ -137,7 +137,7 @@ func (l *listening) rest() (all []serverMessage) {
 	return all
 }
 
-// callBody is a call of a tool without arguments; its progress has its id for a token.
+// callBody returns a call of a tool without arguments. The progress token contains the id.
 func callBody(id int, tool string) string {
 	return fmt.Sprintf(
 		`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{},"_meta":{"progressToken":"call %d"}}}`,
@@ -145,7 +145,7 @@ func callBody(id int, tool string) string {
 	)
 }
 
-// checkCall says whether messages are all of a call of test_tool_with_progress and nothing else, from a step on.
+// checkCall reports an error unless got is a complete call of test_tool_with_progress, from a step on.
 func checkCall(t testing.TB, id, from int, got []serverMessage) {
 	t.Helper()
 	steps := []string{"begin", "middle", "end"}[from:]
@@ -185,7 +185,7 @@ func TestConcurrentCallsDoNotMix(t *testing.T) {
 	}
 }
 
-// addSteps adds a tool that tells of a step and then waits for the next to be allowed, three times.
+// addSteps adds a tool that reports three steps. After each step, it waits for next.
 func addSteps(s *Server) (next chan struct{}) {
 	next = make(chan struct{})
 	tool := fixture("steps", "", func(ctx context.Context, c *tools.Call, _ map[string]any) (*mcp.CallToolResult, error) {
@@ -203,7 +203,7 @@ func addSteps(s *Server) (next chan struct{}) {
 	return next
 }
 
-// resume continues a stream after an event.
+// resume resumes a stream after an event.
 func (v *visitor) resume(after string) *listening {
 	v.t.Helper()
 	return v.Open("GET", "", func(r *http.Request) { r.Header.Set("Last-Event-ID", after) })
@@ -231,12 +231,12 @@ func TestResumeCall(t *testing.T) {
 	next <- struct{}{}
 	next <- struct{}{}
 	checkCall(t, 7, 1, append([]serverMessage{missed}, get.rest()...))
-	// All of it once more, after the call has ended.
+	// The whole stream can be read again after the call has ended.
 	checkCall(t, 7, 1, v.resume(first.id).rest())
 	checkCall(t, 7, 2, v.resume(missed.id).rest())
 }
 
-// The server asks for a call on the call's own stream. The answers reach their calls in any order.
+// The server's requests during a call use the call's own stream. The answers reach their calls in any order.
 func TestConcurrentCallsAsk(t *testing.T) {
 	s := newSite(t, setup.Options{})
 	addFixtures(s.Server)
@@ -364,7 +364,7 @@ func TestDeletedSession(t *testing.T) {
 	})
 }
 
-// Requests whose head is wrong are refused before anything is done.
+// Requests with invalid headers are refused before they take effect.
 func TestMalformedHeaders(t *testing.T) {
 	s := newSite(t, setup.Options{HTTP: setup.HTTP{Rate: -1}})
 	v := s.drop(t, `{}`)
@@ -423,7 +423,7 @@ func TestMalformedHeaders(t *testing.T) {
 	})
 }
 
-// A client has as many calls at the same time as it may, and can still cancel them.
+// A client can have a bounded number of calls at the same time, and can still cancel them.
 func TestTooManyCalls(t *testing.T) {
 	s := newSite(t, setup.Options{HTTP: setup.HTTP{Rate: -1}})
 	addSteps(s.Server)
@@ -446,7 +446,7 @@ func TestTooManyCalls(t *testing.T) {
 	})
 }
 
-// direct is a client within the process of the server, so that time can be the test's own.
+// direct is a client in the server's process, so that the test can control time.
 type direct struct {
 	*bench
 	web     *transport.Web
@@ -478,7 +478,7 @@ func (d *direct) ask(ctx context.Context, method, body string) *httptest.Respons
 	return recorder
 }
 
-// Call calls a tool and returns what came back.
+// Call calls a tool and returns its structured content.
 func (d *direct) Call(t *testing.T, tool, arguments string) map[string]any {
 	t.Helper()
 	response := d.ask(t.Context(), "POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+
@@ -550,8 +550,8 @@ func TestClientDoesNotRead(t *testing.T) {
 	}
 }
 
-// Changes of what a client subscribed to come on the stream of no call, whichever request subscribed and wherever they
-// come from.
+// Changes of subscribed resources come on the stream of no call, for any subscribing request and any cause of the
+// change.
 func TestSubscriptionsOverHTTP(t *testing.T) {
 	s := newSite(t, setup.Options{})
 	v := s.drop(t, `{}`)

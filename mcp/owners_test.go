@@ -20,7 +20,8 @@ func (p shared) Capabilities() core.Capabilities {
 	return caps
 }
 
-// Two servers with a state directory each, at one engine: their clients have the same name, and "all" is one's own.
+// Two servers with separate state directories share an engine. Their clients have the same name, and "all" covers only
+// the server's own sandboxes.
 func TestTerminateAllOfOwner(t *testing.T) {
 	provider := fake.New(fake.Options{})
 	factory := provider.Factory()
@@ -38,8 +39,8 @@ func TestTerminateAllOfOwner(t *testing.T) {
 	}
 }
 
-// Two servers with one state directory, and a command line: their sandboxes have the same owner, name and labels. "All"
-// is what the server launched, by its id.
+// Two servers and a command line share a state directory. Their sandboxes have the same owner, name and labels. "All"
+// selects the sandboxes that the server launched, by id.
 func TestTerminateAllIsThisServers(t *testing.T) {
 	here := fake.New(fake.Options{Name: "here", IDPrefix: "her-"})
 	there := fake.New(fake.Options{Name: "there", IDPrefix: "the-"})
@@ -59,7 +60,7 @@ func TestTerminateAllIsThisServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A copy of a sandbox, as "sb fork" makes it, has its labels.
+	// A copy of a sandbox, as "sb fork" makes it, has the same labels.
 	copied, err := ours.service.Sandboxes.Launch(
 		t.Context(), core.Spec{Name: by.Name + "-copy", Provider: "there", Labels: by.Labels}, service.LaunchOptions{},
 	)
@@ -87,7 +88,7 @@ func TestTerminateAllIsThisServers(t *testing.T) {
 	}
 }
 
-// texts are the elements of a list of strings.
+// texts returns the elements of a list of strings.
 func texts(list any) []string {
 	var all []string
 	items, _ := list.([]any)

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-0724f904/sb/mcp/tools"
 )
 
-// put writes a file of any bytes.
+// put writes a file of arbitrary bytes.
 func (a *assistant) put(sandbox, path string, data []byte) {
 	a.t.Helper()
 	a.Call(
@@ -25,7 +25,7 @@ func (a *assistant) put(sandbox, path string, data []byte) {
 	)
 }
 
-// Read piece by piece, wherever the ranges cut characters, a file is what it was.
+// A file that is read in ranges is complete and unchanged, even if ranges cut characters.
 func TestRangesOfAFileAreTheFile(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
 	sb := a.Launch(nil)
@@ -78,7 +78,7 @@ func TestRangesOfAFileAreTheFile(t *testing.T) {
 		got["next_offset"] != nil || got["size"] != 5.0 {
 		t.Errorf("at the end: %v", got)
 	}
-	// next_offset is right for a range that begins within a character, too.
+	// next_offset is also right for a range that begins within a character.
 	a.put(sb, "/tmp/f", []byte("€uro"))
 	if got := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": 1}); got["content"] != "uro" ||
 		got["next_offset"] != nil {
@@ -92,7 +92,7 @@ func TestRangesOfAFileAreTheFile(t *testing.T) {
 	}
 }
 
-// A file that is not text is never shown as text, wherever in it the bytes are that are no text.
+// A binary file is never shown as text, wherever the invalid bytes are.
 func TestBytesAreNeverMangled(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
 	sb := a.Launch(nil)
@@ -122,7 +122,7 @@ func TestBytesAreNeverMangled(t *testing.T) {
 	}
 }
 
-// A value is found where ranges, the beginning and the end of an output, or a search would cut it.
+// A secret's value is found even where a range, the end of an output or a search would cut it.
 func TestSecretsAreFoundAcrossRanges(t *testing.T) {
 	b := newBench(t, setup.Options{})
 	a := b.connect(t)
@@ -158,7 +158,7 @@ func TestSecretsAreFoundAcrossRanges(t *testing.T) {
 			t.Errorf("the file is %q", all.String())
 		}
 	}
-	// Output is cut where the value stands.
+	// Output is cut within the value.
 	got := a.Call(
 		"exec",
 		args{"sandbox": sb, "max_output": 200, "command": "i=0; while [ $i -lt 400 ]; do printf %s $TOKEN; i=$((i+1)); done"},
@@ -168,7 +168,7 @@ func TestSecretsAreFoundAcrossRanges(t *testing.T) {
 	}
 }
 
-// A restarted server redacts the secrets of the server before it, in old output and in new.
+// A restarted server redacts the secrets of the previous server, in old and new output.
 func TestSecretsAreRedactedAfterARestart(t *testing.T) {
 	first := newBench(t, setup.Options{OnDisconnect: setup.Detach})
 	before := first.connect(t)
@@ -205,7 +205,7 @@ func TestSecretsAreRedactedAfterARestart(t *testing.T) {
 	}
 }
 
-// A picture's reply is as small as the picture, whatever else its file has.
+// A picture's reply is as small as the picture, whatever else the file contains.
 func TestPicturesAreBounded(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
 	sb := a.Launch(nil)

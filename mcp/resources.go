@@ -25,10 +25,10 @@ import (
 const (
 	uriScheme    = "sandbox://"
 	uriSandboxes = "sandbox://"
-	// rangeLimit is how much one read of a resource returns unless its URI says less or, up to rangeMost, more.
+	// rangeLimit is the default number of bytes of one read; a URI may request up to rangeMost.
 	rangeLimit = 256 << 10
 	rangeMost  = 16 << 20
-	// grepMatches is how many lines a search returns.
+	// grepMatches bounds the matching lines of a search.
 	grepMatches = 200
 )
 
@@ -61,7 +61,7 @@ func (s *Server) addResources(protocol *server.MCPServer) {
 	}
 }
 
-// readResource reads any resource; mcp-go has matched its URI with a template only to know that there is one.
+// readResource reads any resource. mcp-go only checks that a template matches the URI.
 func (s *Server) readResource(ctx context.Context, request mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
 	c := s.host.Call(ctx, mcp.CallToolRequest{})
 	contents, err := readURI(ctx, c, request.Params.URI)
@@ -77,8 +77,8 @@ func (s *Server) readResource(ctx context.Context, request mcp.ReadResourceReque
 	return contents, nil
 }
 
-// encodeURI percent-encodes what a URI cannot have: models write patterns and paths as they are, and templates
-// match only what is encoded.
+// encodeURI percent-encodes characters that a URI cannot contain. Models write patterns and paths unencoded, and
+// templates match only encoded ones.
 func encodeURI(_ context.Context, _ any, request *mcp.ReadResourceRequest) {
 	var b strings.Builder
 	query := false
@@ -114,7 +114,7 @@ func (s *Server) listResources(
 	}
 }
 
-// location is what a resource's URI names.
+// location is the target of a resource's URI.
 type location struct {
 	sandbox string // "" is the list of all
 	kind    string // "", "files", "logs" or "exec"
@@ -257,7 +257,7 @@ func fileContents(
 	return contentsOf(c, sb.ID, uri, l.path, content, l.window)
 }
 
-// output streams what the journal kept of a command's output, or the log of the sandbox's own command.
+// outputOf streams a command's output from the journal, or the log of the sandbox's own command.
 func outputOf(ctx context.Context, c *tools.Call, ref string, l location) io.ReadCloser {
 	r, w := io.Pipe()
 	opts := core.LogOptions{Exec: l.exec, Tail: -1}
@@ -279,7 +279,7 @@ func outputOf(ctx context.Context, c *tools.Call, ref string, l location) io.Rea
 	return r
 }
 
-// contents renders a window of a stream: text where all of it is text, else base64.
+// contentsOf renders a window of a stream: as text if all of it is text, else as base64.
 func contentsOf(c *tools.Call, sandbox, uri, name string, stream io.Reader, w window) ([]mcp.ResourceContents, error) {
 	stream = c.Host.Secrets.Of(sandbox).Reader(stream)
 	if w.grep != "" {
@@ -315,7 +315,7 @@ func contentsOf(c *tools.Call, sandbox, uri, name string, stream io.Reader, w wi
 			text = reply.TrimEnd(text)
 		}
 		if rest > 0 {
-			// a character that is cut comes whole with the next range
+			// the next range has the whole of a cut character
 			meta["sb/next"] = skipped + int64(len(reply.TrimEnd(data)))
 		}
 		return []mcp.ResourceContents{
@@ -333,5 +333,5 @@ func contentsOf(c *tools.Call, sandbox, uri, name string, stream io.Reader, w wi
 	}, nil
 }
 
-// listTimeout bounds what a completion or a prompt may look up.
+// listTimeout bounds the lookups of a completion or a prompt.
 const listTimeout = 5 * time.Second

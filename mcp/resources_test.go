@@ -177,7 +177,7 @@ func TestSubscriptions(t *testing.T) {
 // fileWatcher is a provider whose file events come from the test.
 type fileWatcher struct {
 	*fake.Provider
-	// watched takes the path of each watch that begins.
+	// watched receives the path of each new watch.
 	watched chan string
 	events  chan []core.FileEvent
 	stats   *atomic.Int64
@@ -216,7 +216,7 @@ func (p fileWatcher) WatchFiles(ctx context.Context, _, name string, _ bool) ite
 	}
 }
 
-// Where the provider tells of changes, what it tells is passed on, and files are looked at less and less often.
+// If the provider reports changes, they are passed on, and files are polled less and less often.
 func TestWatchedFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		provider := fileWatcher{fake.New(fake.Options{}), make(chan string), make(chan []core.FileEvent), &atomic.Int64{}}
@@ -245,7 +245,7 @@ func TestWatchedFiles(t *testing.T) {
 			}
 			return updates
 		}
-		// The file is not there, so no look could find that it changed.
+		// The file does not exist, so no poll could find the change.
 		provider.events <- []core.FileEvent{{Kind: core.FileModified, Path: "/tmp/other"}}
 		if got := received(); got != 0 {
 			t.Errorf("told of another file's change: %d", got)
@@ -316,7 +316,7 @@ func TestPromptsAndCompletion(t *testing.T) {
 	}
 }
 
-// answers is a user who is asked.
+// answers is a user who answers questions.
 type answers struct {
 	agree     bool
 	questions []string

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-0724f904/sb/mcp/tools"
 )
 
-// Serve runs a server as it is set up until ctx ends or its client is gone. It is a setup.Serve.
+// Serve runs the configured server until ctx ends or its client disconnects. It is a setup.Serve.
 func Serve(ctx context.Context, run setup.Run) error {
 	s, err := New(run.Service, run.Log, run.Options)
 	if err != nil {

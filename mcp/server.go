@@ -46,7 +46,7 @@ type Server struct {
 	wg     sync.WaitGroup
 }
 
-// New makes a server over service, which the caller closes after it; log may be nil. The caller calls Close.
+// New makes a server over svc. log may be nil. The caller calls Close, and closes svc after it.
 func New(svc *service.Service, log *slog.Logger, opts setup.Options) (*Server, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -82,7 +82,7 @@ func New(svc *service.Service, log *slog.Logger, opts setup.Options) (*Server, e
 	return s, nil
 }
 
-// toolsFor picks the tools that options ask for.
+// toolsFor returns the tools that the options select.
 func toolsFor(opts setup.Options) ([]tools.Tool, error) {
 	if opts.Compat != "" {
 		return compat.Tools(opts)
@@ -90,15 +90,15 @@ func toolsFor(opts setup.Options) ([]tools.Tool, error) {
 	return tools.Select(opts)
 }
 
-// Close ends what runs in the background, settles what becomes of the sandboxes of clients that are still
-// there, and waits. Commands in sandboxes keep running.
+// Close ends all sessions, settles their sandboxes, stops the background work and waits for it. Commands in sandboxes
+// keep running.
 func (s *Server) Close() {
 	s.sessions.Close()
 	s.cancel()
 	s.wg.Wait()
 }
 
-// protocol makes mcp-go's server with everything on offer.
+// protocol makes mcp-go's server with all tools, resources and prompts.
 func (s *Server) protocol() *server.MCPServer {
 	hooks := &server.Hooks{}
 	s.sessions.Hook(hooks)
@@ -132,7 +132,7 @@ func (s *Server) protocol() *server.MCPServer {
 	return protocol
 }
 
-// permitted leaves callers who may only read the tools that change nothing.
+// permitted removes the tools that change something, if the caller is read-only.
 func permitted(ctx context.Context, tools []mcp.Tool) []mcp.Tool {
 	if !auth.IdentityFrom(ctx).ReadOnly {
 		return tools
@@ -142,7 +142,8 @@ func permitted(ctx context.Context, tools []mcp.Tool) []mcp.Tool {
 	})
 }
 
-// pageSize is how many entries a page of a list has. All tools fit on one: clients that do not turn pages exist.
+// pageSize is the number of entries on a page of a list. All tools fit on one page: some clients do not request the
+// next.
 const pageSize = 200
 
 // handler adapts a tool to mcp-go.
@@ -178,9 +179,9 @@ func (s *Server) handler(tool tools.Tool) server.ToolHandlerFunc {
 // settleTimeout bounds how long a result waits for the notifications before it.
 const settleTimeout = time.Second
 
-// flushNotes waits until the notifications of this call are with the client, so that none comes after the result. A
+// flushNotes waits until the client has the notifications of this call, so that none follows the result. A
 // transport.Way keeps that order without it. In a session of mcp-go, only the transport takes notifications, each after
-// it wrote the one before. Once it takes one more, all earlier ones are written. The extra one may be lost.
+// it wrote the previous one. Once it takes another, all earlier ones are written. The extra one may be lost.
 func flushNotes(ctx context.Context, c *tools.Call) {
 	client := server.ClientSessionFromContext(ctx)
 	if c.Sent == 0 || client == nil {
@@ -203,7 +204,7 @@ func flushNotes(ctx context.Context, c *tools.Call) {
 	}
 }
 
-// rootsChanged forgets a session's roots; they are asked for when they are next needed.
+// rootsChanged drops a session's roots. The next use requests them again.
 func (s *Server) rootsChanged(ctx context.Context, _ mcp.JSONRPCNotification) {
 	s.sessions.Of(ctx, auth.IdentityFrom(ctx)).SetRoots(nil)
 }
@@ -216,7 +217,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 // NewWeb makes the HTTP side of a server that listens at addr. The caller calls Shutdown.
 func (s *Server) NewWeb(addr net.Addr) (*transport.Web, error) { return s.endpoint.NewWeb(addr) }
 
-// ServeWeb listens and serves until ctx ends, then lets requests end. The URL is written to out.
+// ServeWeb listens and serves until ctx ends, then gives requests time to end. It writes the URL to out.
 func (s *Server) ServeWeb(ctx context.Context, out io.Writer) error {
 	return s.endpoint.ServeWeb(ctx, out)
 }

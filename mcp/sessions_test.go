@@ -18,7 +18,7 @@ import (
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
-// live says whether a sandbox is there and has not ended.
+// live reports whether a sandbox exists and has not ended.
 func (b *bench) live(t *testing.T, id string) bool {
 	t.Helper()
 	sb, err := b.service.Sandboxes.Resolve(t.Context(), id)
@@ -37,7 +37,7 @@ func TestSandboxOutlivesClientByLease(t *testing.T) {
 		a := b.connect(t)
 		sb := a.Launch(nil)
 		kept := a.Launch(args{"keep_after_disconnect": true})
-		time.Sleep(1500 * time.Millisecond) // several leases: they are renewed while the client is there
+		time.Sleep(1500 * time.Millisecond) // several leases: they are renewed while the client is connected
 		if !b.live(t, sb) {
 			t.Fatal("it ended under its client")
 		}
@@ -88,7 +88,7 @@ func TestTimeoutSurvivesRestart(t *testing.T) {
 		t.Cleanup(second.Close)
 		b := &bench{Server: second, service: first.service, provider: first.provider}
 		back := b.connect(t)
-		for range 5 { // each takes part in its life, over several leases
+		for range 5 { // each call adopts the sandbox, over several leases
 			back.Call("exec", args{"sandbox": long, "command": "sleep 0.2"})
 			_ = back.result("exec", args{"sandbox": short, "command": "true"})
 		}
@@ -108,7 +108,7 @@ func TestTimeoutSurvivesRestart(t *testing.T) {
 	})
 }
 
-// A lease never makes a sandbox live longer than was asked for.
+// A lease never extends a sandbox beyond its requested lifetime.
 func TestLeaseRespectsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, setup.Options{Lease: 300 * time.Millisecond})
@@ -145,7 +145,7 @@ func TestOnDisconnect(t *testing.T) {
 	})
 }
 
-// A sandbox ends neither under a call that takes longer than a lease nor under a client that only listens.
+// A sandbox ends neither during a call longer than a lease nor under a client that only listens.
 func TestLeaseLastsDuringCall(t *testing.T) {
 	for _, mode := range []setup.OnDisconnect{setup.Lease, setup.Terminate} {
 		synctest.Test(t, func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestLeaseLastsDuringCall(t *testing.T) {
 			if d.live(t, sb) {
 				t.Errorf("%s: it is still there", mode)
 			}
-			// Without a session, a request that is under way is all that there is of a client.
+			// Without a session, a request under way is the only sign of a client.
 			d.session = ""
 			client := d.sessions.Of(t.Context(), auth.Identity{})
 			client.Enter()
@@ -182,7 +182,7 @@ func TestLeaseLastsDuringCall(t *testing.T) {
 	}
 }
 
-// A launch that completes after its client is gone leaves no sandbox.
+// A launch that completes after its client has left leaves no sandbox.
 func TestLaunchUnknownToClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDirect(t, setup.Options{OnDisconnect: setup.Terminate})
@@ -221,7 +221,7 @@ func TestSharedSandboxOutlivesOneClient(t *testing.T) {
 	})
 }
 
-// cannotRenew is a provider without leases and journal, as clouds are.
+// cannotRenew is a provider without leases and journal, like the clouds.
 type cannotRenew struct{ *fake.Provider }
 
 func (p cannotRenew) Capabilities() core.Capabilities {
@@ -232,7 +232,7 @@ func (p cannotRenew) Capabilities() core.Capabilities {
 	return caps
 }
 
-// Without a journal, commands are as far as the server itself saw them.
+// Without a journal, the server reports only the output that it captured.
 func TestWithoutJournal(t *testing.T) {
 	provider := fake.New(fake.Options{})
 	svc := service.New(service.Options{Actor: "mcp", Factories: []core.Factory{{
@@ -256,7 +256,7 @@ func TestWithoutJournal(t *testing.T) {
 	a.fails(core.KindUnsupported, "exec_list", args{"sandbox": sb})
 }
 
-// Where a lease cannot be, sandboxes end with their client, and those of a killed server are for sb prune.
+// Without leases, sandboxes end with their client. Those of a killed server remain for sb prune.
 func TestWithoutLeases(t *testing.T) {
 	provider := fake.New(fake.Options{})
 	svc := service.New(service.Options{Actor: "mcp", Factories: []core.Factory{{
@@ -269,7 +269,7 @@ func TestWithoutLeases(t *testing.T) {
 	eventually(t, "it is terminated", func() bool { return !b.live(t, sb) })
 }
 
-// The sandboxes of a killed server show in sb ls --orphans and end with their lease: each has an owner and an end.
+// The sandboxes of a killed server appear in sb ls --orphans and end with their lease: each has an owner and an end.
 func TestLaunchesAreBoundAndNamed(t *testing.T) {
 	b := newBench(t, setup.Options{MaxSandboxes: 2})
 	a := b.connect(t)

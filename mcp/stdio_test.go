@@ -15,7 +15,7 @@ import (
 	"github.com/seed-0724f904/sb/mcp/transport"
 )
 
-// A client may send all it has and close its side: every request is answered.
+// A client may send all its requests and close its side: every request is answered.
 func TestAnswersAfterTheLastMessage(t *testing.T) {
 	b := newBench(t, setup.Options{})
 	var out bytes.Buffer
@@ -32,7 +32,8 @@ func TestAnswersAfterTheLastMessage(t *testing.T) {
 	}
 }
 
-// An answer has the id of its request, whatever number or text that is, and its error says whose fault it is.
+// An answer has its request's id, a number or a text. The error code distinguishes the client's faults from the
+// server's.
 func TestAnswersMatchRequests(t *testing.T) {
 	b := newBench(t, setup.Options{})
 	for _, test := range []struct{ request, answer string }{
@@ -54,7 +55,7 @@ func TestAnswersMatchRequests(t *testing.T) {
 	}
 }
 
-// A cancellation that comes right behind its request ends it.
+// A cancellation directly after its request ends the request.
 func TestCanceledBeforeStart(t *testing.T) {
 	b := newBench(t, setup.Options{})
 	a := b.connect(t)
@@ -83,8 +84,8 @@ func TestCanceledBeforeStart(t *testing.T) {
 	eventually(t, "no command runs", func() bool { return !b.runs(t, sb) })
 }
 
-// A client that reads nothing does not keep the server from ending: neither when it says that it is done nor when
-// somebody ends the server.
+// A client that reads nothing does not block the server's end, whether the client closes its side or the server is
+// stopped.
 func TestClientReadsNothing(t *testing.T) {
 	for _, closes := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

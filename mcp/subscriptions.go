@@ -14,19 +14,19 @@ import (
 	"github.com/seed-0724f904/sb/mcp/transport"
 )
 
-// subscriptions are the resources whose changes clients subscribed to.
+// subscriptions has the resources that clients subscribed to.
 type subscriptions struct {
 	mu sync.Mutex
-	// byURI holds, for each resource, its subscribers and how to look for changes.
+	// byURI maps a resource to its subscribers and its watch.
 	byURI map[string]*subscription
 	// states holds the last reported state of each sandbox, by its id.
 	states map[string]core.State
-	// watches is the number of watched files; closed says that no further file is watched.
+	// watches is the number of watched files; closed prevents further watches.
 	watches int
 	closed  bool
 }
 
-// news reports whether a sandbox's state differs from the last reported one; "" is a sandbox that is gone.
+// news reports whether a sandbox's state differs from the last reported one; "" means a removed sandbox.
 func (s *subscriptions) news(sandbox string, state core.State) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,11 +51,11 @@ type subscription struct {
 	location location
 	sandbox  core.Sandbox
 	clients  []server.ClientSession
-	// file is what is known of a file; only of one.
+	// file is the state of a watched file; unused for other resources.
 	file fileWatch
 }
 
-// hookSubscriptions has mcp-go tell who subscribes to what, in both eras of the protocol.
+// hookSubscriptions registers for subscriptions in mcp-go, in both eras of the protocol.
 func (s *Server) hookSubscriptions(hooks *server.Hooks) {
 	hooks.AddAfterSubscribe(func(ctx context.Context, _ any, request *mcp.SubscribeRequest, _ *mcp.EmptyResult) {
 		s.subscribe(ctx, request.Params.URI)
@@ -102,7 +102,8 @@ func (s *Server) subscribe(ctx context.Context, uri string) {
 	}
 }
 
-// add adds a client's subscription. It takes fresh when that resource of that sandbox has no subscription yet.
+// add adds a client's subscription. taken reports that fresh is the first subscription to that resource of that
+// sandbox.
 func (s *subscriptions) add(uri string, fresh *subscription, client server.ClientSession) (taken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +149,7 @@ func (s *subscriptions) Leave(client server.ClientSession) {
 	}
 }
 
-// changed tells the clients of every resource that fits.
+// changed notifies the clients of every resource for which fits returns true.
 func (s *subscriptions) changed(fits func(*subscription) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +173,7 @@ func (s *subscriptions) changed(fits func(*subscription) bool) {
 	}
 }
 
-// watch tells subscribers of events and of changes in files until the server ends.
+// watch notifies subscribers of events and of file changes until the server ends.
 func (s *Server) watch() {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -186,7 +187,7 @@ func (s *Server) watch() {
 			}
 			s.notify(event)
 		}
-		// It was too slow: what it missed is everything, for all it knows.
+		// The stream was too slow and may have missed any event, so all clients get a list change.
 		select {
 		case <-s.ctx.Done():
 		case <-time.After(filePoll):

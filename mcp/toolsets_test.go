@@ -17,7 +17,7 @@ import (
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
-// keeperBench is a server over a provider that keeps volumes, secrets and snapshots and has tunnels.
+// keeperBench is a server over a provider with volumes, secrets, snapshots and tunnels.
 func keeperBench(t *testing.T, opts setup.Options) *bench {
 	t.Helper()
 	keeper := fake.NewKeeper(fake.Options{}, fake.KeeperOptions{})
@@ -26,7 +26,7 @@ func keeperBench(t *testing.T, opts setup.Options) *bench {
 	return benchOver(t, keeper.Provider, svc, opts)
 }
 
-// A fork and a sandbox from a checkpoint continue from the state of their source, belong to the session, and count.
+// A fork and a sandbox from a checkpoint continue their source's state, belong to the session, and count.
 func TestForkAndCheckpoint(t *testing.T) {
 	b := newBench(t, setup.Options{Toolsets: []string{setup.All}, MaxSandboxes: 3})
 	a := b.connect(t)
@@ -133,7 +133,7 @@ func TestStoreTools(t *testing.T) {
 	}
 }
 
-// A sandbox that moves takes its files along, and a GPU that it would have there is asked for.
+// A moved sandbox keeps its files. A GPU at the new place needs the user's confirmation.
 func TestMove(t *testing.T) {
 	here := fake.New(fake.Options{})
 	there := fake.New(fake.Options{
@@ -162,7 +162,7 @@ func TestMove(t *testing.T) {
 	a.fails(core.KindNotFound, "sandbox_list", args{"sandbox": sb})
 }
 
-// sandbox_list shows the cost of a sandbox, and sandbox_cost the sum, to the owner alone. The core checks max_cost.
+// sandbox_list shows the cost of a sandbox, and sandbox_cost the sum, only to the owner. The core checks max_cost.
 func TestCost(t *testing.T) {
 	provider := fake.New(fake.Options{Also: []core.Capability{core.CapCPU}})
 	svc := service.New(service.Options{
@@ -257,7 +257,7 @@ func TestStoresAreClosedToKeys(t *testing.T) {
 	}
 }
 
-// The user is asked for a GPU that a template brings, as for one that is named.
+// A GPU of a template needs the user's confirmation, like a named one.
 func TestTemplateGPUNeedsConfirmation(t *testing.T) {
 	provider := fake.New(fake.Options{Also: []core.Capability{core.CapGPU}, GPUs: map[string]int{"T4": 4}})
 	svc := service.New(service.Options{Actor: "mcp", Factories: []core.Factory{provider.Factory()}, Templates: func(
@@ -276,7 +276,7 @@ func TestTemplateGPUNeedsConfirmation(t *testing.T) {
 	a.fails(core.KindUnauthorized, "sandbox_launch", args{"image": "other"})
 }
 
-// A Dockerfile repeats what was asked for at the launch, each command where it ran, and no value of a secret.
+// A Dockerfile repeats the launch's request and each command in its directory, without the value of any secret.
 func TestDockerfile(t *testing.T) {
 	b := newBench(t, setup.Options{Toolsets: []string{setup.All}})
 	a := b.connect(t)

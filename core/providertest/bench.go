@@ -11,7 +11,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Bench measures what people wait for.
+// Bench measures the operations that users wait for.
 func Bench(b *testing.B, open Opener) {
 	b.Helper()
 	s := &suite{open: open}
@@ -35,7 +35,7 @@ func heap(b *testing.B, p core.Provider) core.Sandbox {
 	return sb
 }
 
-// benchFork is a fork until commands can be run in it.
+// benchFork measures a fork until it can run commands.
 func (s *suite) benchFork(b *testing.B) {
 	p := s.provider(b)
 	forker, ok := p.(core.Forker)
@@ -80,7 +80,7 @@ func (s *suite) benchCheckpoint(b *testing.B) {
 	}
 }
 
-// benchLaunch is a launch, its first command's end and the removal.
+// benchLaunch measures a launch, its first command and the removal.
 func (s *suite) benchLaunch(b *testing.B) {
 	p := s.provider(b)
 	for b.Loop() {

@@ -146,7 +146,7 @@ func (s *suite) exec(t *testing.T) {
 			}
 		}
 	})
-	// The caller may read what is written only after it has the command.
+	// The caller may start to read the output only after it has the command.
 	t.Run("output that waits for its reader", func(t *testing.T) {
 		for range 20 {
 			r, w := io.Pipe()
@@ -253,7 +253,7 @@ func (s *suite) streams(t *testing.T) {
 		}
 	})
 	t.Run("writer that fails", func(t *testing.T) {
-		// Lost output is an error whatever the command returns, and the command gets to know.
+		// Lost output is an error whatever the command returns, and the command's write fails.
 		for _, test := range []struct {
 			script         string
 			stdout, stderr io.Writer
@@ -350,7 +350,7 @@ func (s *suite) givenSecrets(t *testing.T, p core.Provider) {
 		t.Errorf("the command's own caller sees %q", r.out)
 	}
 	if other, ok := s.provider(t).(core.SecretLister); ok {
-		lister = other // as another process, which was given no secret
+		lister = other // as another process, which received no secret
 	}
 	secrets, err := lister.GivenSecrets(t.Context(), sb.ID)
 	if err != nil || len(secrets) == 0 || secrets[0].Name != "LAUNCHED" || secrets[0].Value.Reveal() != "launch-value" {
@@ -429,7 +429,7 @@ func (s *suite) journal(t *testing.T) {
 	if exit := wait(t, again); exit.Code != 5 {
 		t.Errorf("a second time: %+v", exit)
 	}
-	// Ids are opaque: whatever text is not one of this sandbox is not found.
+	// Ids are opaque: any text that is not an id of this sandbox is not found.
 	for _, unknown := range []string{
 		"999", "", "-1", "0", " 1", "../1", "1/", "1\x00", "no id", "0b6f9f0e-6f3a-4d3b-9a53-1c1f5e9a7d11",
 		strings.Repeat("9", 300),
@@ -442,7 +442,7 @@ func (s *suite) journal(t *testing.T) {
 	}
 }
 
-// logs reads the log of a command that wrote two lines, "early" and some time later "late".
+// logs reads the log of a command that wrote two lines: "early" and, some time later, "late".
 func (s *suite) logs(t *testing.T, p core.Provider, logs core.LogReader, sandbox, exec string) {
 	t.Helper()
 	read := func(opts core.LogOptions) (string, []core.LogRecord) {
@@ -544,7 +544,7 @@ func (s *suite) terminal(t *testing.T) {
 	say("echo slee$((3*7))ps; sleep 600", "slee21ps")
 	var requested time.Time
 	eventually(t, "Ctrl-C ends the command and not the shell", func() bool {
-		// A terminal forgets what was typed before a Ctrl-C and not read yet.
+		// A Ctrl-C makes a terminal discard its unread input.
 		if time.Since(requested) > time.Second {
 			_, _ = io.WriteString(out, "\x03echo on$((40+2))\n")
 			requested = time.Now()
@@ -614,7 +614,7 @@ func (s *suite) limits(t *testing.T) {
 	}
 }
 
-// fullDisk is a file on a disk that is full.
+// fullDisk is a file on a full disk.
 type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) {

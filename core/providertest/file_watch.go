@@ -8,7 +8,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// fileWatch changes files until a watch has told of each kind of change.
+// fileWatch changes files until a watch has reported each kind of change.
 func (s *suite) fileWatch(t *testing.T) {
 	p := s.provider(t)
 	watcher, ok := optional[core.FileWatcher](t, p)
@@ -21,7 +21,7 @@ func (s *suite) fileWatch(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
-	// When the watch stands is not told, so the changes are made until they are seen.
+	// The start of the watch is not reported, so the changes repeat until they are seen.
 	changes, err := p.Exec(
 		ctx, id,
 		core.ExecSpec{

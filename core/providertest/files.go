@@ -145,8 +145,8 @@ func (s *suite) archives(t *testing.T, p core.Provider, fsys core.FileSystem, id
 	s.machine(t, p, fsys, id)
 }
 
-// machine imports into the root, as a move does: links lead wherever they do, and directories that are there are made
-// like the archive's only where that is asked for.
+// machine imports into the root, as a move does. Links may lead anywhere. Existing directories get the archive's modes
+// only on request.
 func (s *suite) machine(t *testing.T, p core.Provider, fsys core.FileSystem, id string) {
 	t.Helper()
 	for _, modes := range []bool{false, true} {
@@ -179,7 +179,7 @@ func (s *suite) machine(t *testing.T, p core.Provider, fsys core.FileSystem, id 
 	}
 }
 
-// failingReader breaks off.
+// failingReader fails on the first read.
 type failingReader struct{}
 
 func (failingReader) Read([]byte) (int, error) { return 0, errors.New("the source broke") }

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// endAfter terminates a sandbox with the test.
+// endAfter terminates a sandbox at the end of the test.
 func endAfter(t *testing.T, p core.Provider, id string) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -20,7 +20,8 @@ func endAfter(t *testing.T, p core.Provider, id string) {
 	})
 }
 
-// fork checks what every fork has. That processes go on is for the provider's own tests: not every one has processes.
+// fork checks the common features of forks. The provider's own tests check that processes continue: not every provider
+// forks them.
 func (s *suite) fork(t *testing.T) {
 	p := s.provider(t)
 	forker, ok := optional[core.Forker](t, p)
@@ -88,7 +89,7 @@ func (s *suite) checkpoints(t *testing.T) {
 	if !ok {
 		return
 	}
-	// Modal must be told at the launch, keeps what that gave, and does not tell sizes.
+	// Modal needs the option at the launch, keeps the secrets of the launch, and does not report sizes.
 	elsewhere, token := p.Capabilities().Can(core.CapModal), ""
 	source := launch(t, p, func(spec *core.Spec) {
 		spec.Secrets = []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue("s3cret")}}

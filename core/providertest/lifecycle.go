@@ -179,7 +179,7 @@ func (s *suite) lifetimes(t *testing.T) {
 		}
 	}
 	if p.Capabilities().Can(core.CapTimeout) {
-		// An entry command that the end kills is not the reason.
+		// The reason is the timeout, not the entry command that it kills.
 		sb := launch(t, p, func(spec *core.Spec) {
 			spec.Timeout, spec.Command = core.Duration(time.Second), []string{"sleep", "600"}
 		})
@@ -260,8 +260,8 @@ func (s *suite) persistence(t *testing.T) {
 	}
 }
 
-// persistentLifetimes: the end of its lifetime stops a persistent sandbox, which keeps its files, and each start gives
-// it its lifetime again. One that was launched without a lifetime, or was told that it has none, keeps none.
+// persistentLifetimes checks that the end of its lifetime stops a persistent sandbox, which keeps its files. Each start
+// begins its lifetime again. A sandbox without a lifetime, from its launch or from SetTimeout, keeps none.
 func (s *suite) persistentLifetimes(t *testing.T) {
 	p := s.provider(t)
 	caps := p.Capabilities()
@@ -277,7 +277,7 @@ func (s *suite) persistentLifetimes(t *testing.T) {
 	if r := sh(t, p, sb.ID, "echo kept > /root/file"); r.exit.Code != 0 {
 		t.Fatalf("%+v", r)
 	}
-	// The sandbox may have ended before the provider reads it once more for the answer.
+	// The sandbox may end before the provider reads it for the answer.
 	if _, err := renewer.SetTimeout(t.Context(), sb.ID, 10*time.Millisecond); err != nil &&
 		!errors.Is(err, core.KindConflict) {
 		t.Fatal(err)
@@ -338,7 +338,7 @@ func (s *suite) persistentLifetimes(t *testing.T) {
 	renewed(false)
 }
 
-// listed is a sandbox as a listing has it.
+// listed returns a sandbox from a listing.
 func listed(t testing.TB, p core.Provider, id string) (core.Sandbox, error) {
 	t.Helper()
 	all, err := p.List(t.Context())
@@ -425,7 +425,7 @@ func (s *suite) endUnderCommand(t *testing.T) {
 		if err := q.Terminate(t.Context(), sb.ID); err != nil {
 			t.Fatal(err)
 		}
-		// An engine may ask the sandbox to end before it kills it.
+		// An engine may signal the sandbox before it kills it.
 		if exit, err := process.Wait(ctx); err != nil || exit.Code != 137 && exit.Code != 143 {
 			t.Errorf("a command whose sandbox was terminated ended with %+v, %v", exit, err)
 		}
@@ -458,7 +458,7 @@ func (s *suite) watch(t *testing.T) {
 			}
 		}
 	})
-	// The watch begins at a moment of its own, so sandboxes come and go until one is seen doing both.
+	// The start of the watch is not reported, so sandboxes launch and end until the watch has seen both for one.
 	limit := time.After(deadline)
 	for {
 		sb, err := p.Launch(

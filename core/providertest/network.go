@@ -10,8 +10,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// networkUpdate changes the policy of a running sandbox, which keeps it when it is forked, stopped and started. That
-// connections follow it is for the provider's own tests.
+// networkUpdate changes the policy of a running sandbox, which keeps it after a fork, a stop and a start. The
+// provider's own tests check the effect on connections.
 func (s *suite) networkUpdate(t *testing.T) {
 	p := s.provider(t)
 	policer, ok := optional[core.NetworkPolicer](t, p)
@@ -87,7 +87,7 @@ func (s *suite) networkInternal(t *testing.T) {
 	wantKind(t, spec.Validate(), core.KindUsage)
 }
 
-// tunnels publishes a port and asks where it is.
+// tunnels publishes a port and requests its address.
 func (s *suite) tunnels(t *testing.T) {
 	p := s.provider(t)
 	tunneler, ok := optional[core.Tunneler](t, p)
@@ -158,8 +158,8 @@ func (s *suite) ready(t *testing.T) {
 	wantKind(t, waiter.WaitReady(t.Context(), launch(t, p, nil).ID), core.KindConflict)
 }
 
-// enforce asks how a spec is held: each field that limits is answered for, and what is not held fully says what gets
-// through.
+// enforce requests the enforcement of a spec. Each limiting field must have an entry, and an entry that is not fully
+// enforced must name its gap.
 func (s *suite) enforce(t *testing.T) {
 	p := s.provider(t)
 	enforcer, ok := optional[core.Enforcer](t, p)

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// patience bounds each wait of a test: far longer than what is waited for takes on a machine that is busy with other
-// things.
+// patience bounds each wait of a test. It is far longer than any expected wait on a busy machine.
 const patience = 2 * time.Minute
 
 // Patient returns the test's context with a bound, for one wait.

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// stats are the sandbox's own, not those of the machine that it shares with others.
+// stats checks that the statistics are those of the sandbox, not of the shared machine.
 func (s *suite) stats(t *testing.T) {
 	p := s.provider(t)
 	reader, ok := optional[core.StatsReader](t, p)
@@ -45,6 +45,6 @@ func (s *suite) stats(t *testing.T) {
 	}
 }
 
-// mostThreads is above what one small command adds up to where an engine counts threads, and those of what carries the
-// call, and below what any machine runs.
+// mostThreads exceeds the processes of one small command where an engine counts threads, and those of the call. It is
+// less than the number on any machine.
 const mostThreads = 40

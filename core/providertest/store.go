@@ -46,7 +46,7 @@ func (s *suite) volumeStore(t *testing.T) {
 	wantKind(t, store.RemoveVolume(ctx, name), core.KindNotFound)
 }
 
-// secretStore keeps a secret, replaces and removes it.
+// secretStore creates, replaces and removes a secret.
 func (s *suite) secretStore(t *testing.T) {
 	p := s.provider(t)
 	store, ok := optional[core.SecretStore](t, p)
@@ -103,7 +103,7 @@ func (s *suite) environmentStore(t *testing.T) {
 	wantKind(t, store.RemoveEnvironment(ctx, name), core.KindNotFound)
 }
 
-// imageStore pulls the default image, where one is named, and removes what is not there.
+// imageStore pulls the default image, if any, and removes an image that does not exist.
 func (s *suite) imageStore(t *testing.T) {
 	p := s.provider(t)
 	store, ok := optional[core.ImageStore](t, p)
@@ -151,7 +151,7 @@ func (s *suite) appStore(t *testing.T) {
 	})
 }
 
-// snapshots keeps the files of a sandbox, starts another from them and removes what was kept.
+// snapshots saves the files of a sandbox, starts another from them and removes the snapshot.
 func (s *suite) snapshots(t *testing.T) {
 	p := s.provider(t)
 	snapshotter, ok := optional[core.Snapshotter](t, p)
@@ -205,7 +205,7 @@ func (s *suite) snapshots(t *testing.T) {
 	wantKind(t, store.RemoveSnapshot(ctx, made.ID), core.KindNotFound)
 }
 
-// diff tells what was added, changed and deleted, and nothing else.
+// diff checks that only added, changed and deleted files are reported.
 func (s *suite) diff(t *testing.T) {
 	p := s.provider(t)
 	differ, ok := optional[core.Differ](t, p)

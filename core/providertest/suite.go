@@ -10,7 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Opener returns a provider over the same sandboxes each time it is called. The test closes it.
+// Opener returns a provider over the same sandboxes at each call. The test closes it.
 type Opener func(t testing.TB) core.Provider
 
 // Run runs the contract.
@@ -63,10 +63,10 @@ func Run(t *testing.T, open Opener) {
 
 type suite struct{ open Opener }
 
-// deadline bounds everything in the suite that waits.
+// deadline bounds every wait in the suite.
 const deadline = 60 * time.Second
 
-// provider opens the provider and closes it with the test.
+// provider opens the provider, and closes it at the end of the test.
 func (s *suite) provider(t testing.TB) core.Provider {
 	t.Helper()
 	p := s.open(t)
@@ -78,13 +78,13 @@ func (s *suite) provider(t testing.TB) core.Provider {
 	return p
 }
 
-// launch makes a sandbox that is terminated with the test.
+// launch makes a sandbox, and terminates it at the end of the test.
 func launch(t testing.TB, p core.Provider, change func(*core.Spec)) core.Sandbox {
 	t.Helper()
 	return launchWith(t, p, change, func(*core.Lease) {})
 }
 
-// launchWith is launch with a lease of its own.
+// launchWith is launch with changes to the lease.
 func launchWith(t testing.TB, p core.Provider, change func(*core.Spec), lease func(*core.Lease)) core.Sandbox {
 	t.Helper()
 	caps := p.Capabilities()
@@ -127,7 +127,7 @@ func first(list []string) string {
 	return list[0]
 }
 
-// result is what a command wrote and how it ended.
+// result is the output and the exit of a command.
 type result struct {
 	out, err string
 	exit     core.Exit
@@ -154,7 +154,7 @@ func sh(t testing.TB, p core.Provider, id, line string) result {
 	return run(t, p, id, core.ExecSpec{Command: []string{"sh", "-c", line}})
 }
 
-// begin starts a command whose Process is closed with the test.
+// begin starts a command, and closes its Process at the end of the test.
 func begin(t testing.TB, p core.Provider, id string, spec core.ExecSpec) core.Process {
 	t.Helper()
 	process, err := p.Exec(t.Context(), id, spec)
@@ -176,7 +176,7 @@ func wait(t testing.TB, process core.Process) core.Exit {
 	return exit
 }
 
-// eventually polls until holds says yes.
+// eventually polls until holds returns true.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -200,7 +200,8 @@ func wantKind(t testing.TB, err error, kind core.Kind) {
 	}
 }
 
-// optional returns the interface T, if p names its capability. Then p must have it.
+// optional returns the interface T if p has its capability. It reports an error if p has the capability without the
+// interface.
 func optional[T any](t *testing.T, p core.Provider) (T, bool) {
 	t.Helper()
 	v, ok := core.Optional[T](p)

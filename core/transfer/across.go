@@ -97,7 +97,7 @@ func (c *copier) acrossFile(name string, info core.FileInfo, base string) (err e
 	return c.WriteFile(c.ctx, c.To.Sandbox, target, counted{c, content}, core.WriteOptions{Mode: mode})
 }
 
-// repack writes what a sandbox exported again, with names below prefix. from is the tree's path in the sandbox.
+// repack copies the archive of a sandbox, with names below prefix. from is the tree's path in the sandbox.
 func (c *copier) repack(archive io.Reader, from, prefix string, ignored *ignore, w *tar.Writer) error {
 	heirs := heirs{}
 	leftOut := func(name string) bool { return ignored.excluded(name, false) }

@@ -11,15 +11,15 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// maxRemembered bounds what is remembered of an archive's entries, in bytes: those of some 700 000 directories and
+// maxRemembered bounds the memory for an archive's entries, in bytes. It suffices for some 700 000 directories and
 // links.
 const maxRemembered = 128 << 20
 
-// remembered is what one entry costs beside its names.
+// remembered is the cost of one entry besides its names, in bytes.
 const remembered = 128
 
-// entries reads an archive that a sandbox wrote, and so may be hostile. take gets each entry; the names in its header
-// are paths in the tree, and none goes over a symbolic link of the archive.
+// entries reads an archive of a sandbox, which may be hostile. take receives each entry. The names in its header are
+// paths in the tree, and none goes through a symbolic link of the archive.
 func (c *copier) entries(archive io.Reader, take func(*tar.Reader, *tar.Header) error) error {
 	linked, seen, left := links{}, map[string]bool{}, maxRemembered
 	for r := tar.NewReader(archive); ; {
@@ -28,7 +28,7 @@ func (c *copier) entries(archive io.Reader, take func(*tar.Reader, *tar.Header) 
 		}
 		header, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			// The archive's end is not the stream's: that tells whether the sandbox was through.
+			// The archive's end is not the stream's end: only the latter shows whether the sandbox finished.
 			_, err := io.Copy(io.Discard, until{c.ctx, archive})
 			return err
 		}
@@ -78,7 +78,7 @@ func (c *copier) entries(archive io.Reader, take func(*tar.Reader, *tar.Header) 
 	}
 }
 
-// until reads until a context ends.
+// until is a reader that fails once a context has ended.
 type until struct {
 	ctx context.Context //nolint:containedctx // an io.Reader has no other way to know it
 	r   io.Reader
@@ -91,8 +91,8 @@ func (u until) Read(p []byte) (int, error) {
 	return u.r.Read(p)
 }
 
-// isSparse reports whether an entry stands for more bytes than the archive has: a few of those could fill
-// the disk with zeros. The keys are those of GNU tar's manual, "Storing Sparse Files".
+// isSparse reports whether an entry describes more bytes than the archive has: a few of those could fill the disk with
+// zeros. The keys are those of GNU tar's manual, "Storing Sparse Files".
 func isSparse(h *tar.Header) bool {
 	if h.Typeflag == tar.TypeGNUSparse {
 		return true
@@ -105,7 +105,7 @@ func isSparse(h *tar.Header) bool {
 	return false
 }
 
-// notFile notes an entry that is neither a file, a directory nor a link.
+// notFile records an entry that is neither a file, a directory nor a link.
 func (c *copier) notFile(header *tar.Header) {
 	if header.Typeflag != tar.TypeXGlobalHeader {
 		c.notices.add(noticeKind, path.Clean(header.Name))

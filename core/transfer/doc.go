@@ -7,14 +7,12 @@
 //   - A file goes into a target that is a directory or ends in "/"; else the
 //     target is the copy.
 //
-// Permissions, times, symbolic and hard links and holes are kept. A symbolic link is
-// copied as a link, wherever it leads, and nothing is written through one. What
-// cannot be kept is in Result.Warnings. Every file appears whole or not at all, and
-// a transfer that breaks leaves no half of a tree.
+// Permissions, times, symbolic and hard links and holes are kept. A symbolic link is copied as a link, wherever it
+// leads, and no copy writes through one. Result.Warnings lists everything that cannot be kept. Every file appears whole
+// or not at all, and a failed transfer leaves no partial tree.
 //
-// A sandbox is hostile. The names of copies come from the request; of what a sandbox
-// answers only the names below a copied directory are used, and only below the
-// target, through os.Root.
+// A sandbox is hostile. The names of copies come from the request. A sandbox's answers supply only the names below a
+// copied directory. These are used only below the target, through os.Root.
 //
 // It imports core and a matcher of .gitignore patterns. Start with Copy in transfer.go.
 package transfer

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// repository is a tree with a repository, and one with contents of files by name.
+// repository returns a sandbox with a tree that has a repository.
 func repository(t *testing.T) sender {
 	t.Helper()
 	var b bytes.Buffer

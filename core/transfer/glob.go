@@ -59,7 +59,7 @@ func globInside(ctx context.Context, files Files, sandbox, pattern string) ([]st
 			if !strings.ContainsAny(element, "*?[") {
 				name := path.Join(dir, element)
 				if wild {
-					// A pattern before it chose directories that need not all have it.
+					// An earlier pattern matched directories that may lack this name.
 					_, err := files.Stat(ctx, sandbox, name)
 					if errors.Is(err, core.KindNotFound) || errors.Is(err, core.KindConflict) {
 						continue

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// forger is a sandbox whose helper was taken over: it answers each operation as it likes, for as long as it likes.
+// forger is a sandbox with a forged helper. Its answers may have any content and any length.
 type forger func(request guest.Request) io.Reader
 
 func (f forger) Operate(ctx context.Context, _ string, request guest.Request) (guest.Operation, error) {
@@ -43,7 +43,7 @@ func (forged) CloseWrite() error           { return nil }
 func (forged) Break()                      {}
 func (o forged) Close() error              { return o.ctx.Err() }
 
-// line is the answer that describes a file.
+// line returns the answer that describes a file.
 func line(tb testing.TB, e guest.Entry) string {
 	tb.Helper()
 	text, err := json.Marshal(e)
@@ -53,7 +53,7 @@ func line(tb testing.TB, e guest.Entry) string {
 	return string(text) + "\n"
 }
 
-// home is a directory of the user's with a target in it; what is written beside the target is an escape.
+// home returns a target in a directory of the user. check fails if a file beside the target changed.
 func home(t *testing.T) (target string, check func()) {
 	t.Helper()
 	dir := t.TempDir()
@@ -119,7 +119,7 @@ func TestForgedDescriptionIsRefused(t *testing.T) {
 	}
 }
 
-// endless is a text again and again, and how much of it was taken.
+// endless repeats a text without an end, and counts the bytes read.
 type endless struct {
 	text  string
 	taken int64
@@ -151,7 +151,7 @@ func TestEndlessAnswerIsCanceled(t *testing.T) {
 	}
 }
 
-// liar is a sandbox that describes files by paths of its own choice, behind a provider that believes it.
+// liar is a sandbox that describes files under false paths, behind a provider that does not check them.
 type liar struct {
 	sender
 	path string
@@ -179,7 +179,7 @@ func TestPullUsesTypedName(t *testing.T) {
 			check()
 		}
 	}
-	// Paths without a name mean what is in the directory.
+	// Paths without a name mean the directory's content.
 	for _, from := range []string{"..", "/", "a/../..", "."} {
 		target, check := home(t)
 		if _, err := Copy(
@@ -194,7 +194,7 @@ func TestPullUsesTypedName(t *testing.T) {
 	}
 }
 
-// An earlier copy may have brought a link, which a later one must not follow.
+// An earlier copy may have left a link, which a later one must not follow.
 func TestCopyRefusesPlantedLink(t *testing.T) {
 	dir := tar.Header{Name: "src/", Typeflag: tar.TypeDir}
 	for name, second := range map[string]struct {
@@ -256,7 +256,7 @@ func TestArchiveMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// streaming is a sandbox whose directory's archive comes as it is made.
+// streaming is a sandbox that sends a directory's archive while the test writes it.
 type streaming struct{ r *io.PipeReader }
 
 func (streaming) Stat(_ context.Context, _, name string) (core.FileInfo, error) {
@@ -285,7 +285,7 @@ func (streaming) Import(context.Context, string, string, io.Reader, core.ImportO
 	return errors.ErrUnsupported
 }
 
-// A copy of something that has no end ends with its context, and leaves nothing.
+// A copy of an endless source ends with its context, and leaves nothing.
 func TestEndlessCopyEndsWithContext(t *testing.T) {
 	header := pack(t, tar.Header{Name: "d/", Typeflag: tar.TypeDir})[:512]
 	headerOf := func(h tar.Header) []byte {
@@ -327,7 +327,7 @@ func TestEndlessCopyEndsWithContext(t *testing.T) {
 	}
 }
 
-// after calls do once so many bytes were written.
+// after returns a writer that calls do after the given number of bytes.
 func after(left int, do func()) io.Writer {
 	return writerFunc(func(p []byte) (int, error) {
 		if left -= len(p); left < 0 {

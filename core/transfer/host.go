@@ -13,15 +13,14 @@ import (
 // hostPlace is the target of a copy to this machine.
 type hostPlace struct {
 	name string
-	// exists means that it is an existing directory.
+	// exists reports an existing directory.
 	exists bool
-	// special means that it exists and is neither a file nor a directory.
+	// special reports an existing target that is neither a file nor a directory.
 	special bool
 }
 
-// hostTarget returns the target of a copy to this machine: a path below an existing directory under base, or the path
-// itself. Like cp, it follows a link that the user named. It does not follow a link at base's place, because a sandbox
-// may have created it.
+// hostTarget returns the target of a copy to this machine: base in an existing directory, or the path itself. Like cp,
+// it follows a link that the user named. It does not follow a link at base, because a sandbox may have created it.
 func hostTarget(to, base string, directory, content bool) (hostPlace, error) {
 	info, err := os.Stat(to)
 	switch {
@@ -37,7 +36,7 @@ func hostTarget(to, base string, directory, content bool) (hostPlace, error) {
 		return hostPlace{name: to, exists: true}, nil
 	case !info.IsDir() && !info.Mode().IsRegular():
 		return hostPlace{name: to, special: true}, nil
-	case !info.IsDir(): // what a link leads to is replaced, not the link: /dev/stdout is one
+	case !info.IsDir(): // a link's target is replaced, not the link: /dev/stdout is one
 		to, err = filepath.EvalSymlinks(to)
 		return hostPlace{name: to}, err
 	}
@@ -57,7 +56,7 @@ func hostTarget(to, base string, directory, content bool) (hostPlace, error) {
 	return hostPlace{name: name, exists: info.IsDir()}, nil
 }
 
-// checkGit refuses a target that is a .git that exists, or lies in one, unless the request includes it.
+// checkGit refuses a target that is an existing .git, or lies in one, unless the request includes it.
 func (c *copier) checkGit(target string) error {
 	if c.IncludeGit {
 		return nil
@@ -83,7 +82,7 @@ func (c *copier) checkGit(target string) error {
 	return nil
 }
 
-// keptGit returns what says whether a name below dir is, or lies in, a .git that exists there.
+// keptGit returns a function that reports whether a name below dir is, or lies in, an existing .git there.
 func keptGit(dir *os.Root, include bool) func(name string) bool {
 	if include {
 		return nil

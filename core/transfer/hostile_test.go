@@ -16,7 +16,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// A link is copied wherever it leads, and nothing is made through one.
+// A link is copied wherever it leads, and no file is created through one.
 func TestPullRefusesWritesThroughLinks(t *testing.T) {
 	deep := []tar.Header{
 		{Name: "dir/", Typeflag: tar.TypeDir},
@@ -70,7 +70,7 @@ func TestPullOfTheRootKeepsItsDirectories(t *testing.T) {
 	}
 }
 
-// The directory above a target may belong to someone else, or lie on another disk.
+// The directory above a target may belong to another user, or be on another disk.
 func TestPullIntoDirectoryKeepsParent(t *testing.T) {
 	parent := t.TempDir()
 	target := filepath.Join(parent, "mine")
@@ -93,7 +93,7 @@ func TestPullIntoDirectoryKeepsParent(t *testing.T) {
 	}
 }
 
-// As an ordinary user a directory without write permission can neither be filled nor moved.
+// An ordinary user can neither fill nor move a directory without write permission.
 func TestPullKeepsReadOnlyDirectories(t *testing.T) {
 	headers := []tar.Header{
 		{Name: "dir/", Typeflag: tar.TypeDir},
@@ -111,7 +111,7 @@ func TestPullKeepsReadOnlyDirectories(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		t.Cleanup(func() { // as an ordinary user what is read-only cannot be emptied
+		t.Cleanup(func() { // an ordinary user cannot empty a read-only directory
 			for _, dir := range []string{".", "old", "new"} {
 				_ = os.Chmod(filepath.Join(target, dir), 0o700)
 			}
@@ -120,7 +120,7 @@ func TestPullKeepsReadOnlyDirectories(t *testing.T) {
 			t.Fatalf("existing %v: %v", existing, err)
 		}
 		want := map[string]fs.FileMode{"new": 0o555, ".": 0o555, "old": 0o555}
-		if existing { // what was there keeps its mode
+		if existing { // existing directories keep their mode
 			want["."], want["old"] = 0o700, 0o700
 		}
 		for name, mode := range want {
@@ -166,7 +166,7 @@ func TestRefusedMergeReplacesNothing(t *testing.T) {
 	}
 }
 
-// receiver is a sandbox without files whose imports fail, and which knows what was removed.
+// receiver is a sandbox without files. Its imports fail, and it records removals.
 type receiver struct {
 	Files
 	cancel  context.CancelFunc
@@ -203,7 +203,7 @@ func TestCanceledPushRemovesItsTarget(t *testing.T) {
 	}
 }
 
-// tree is a sandbox that has these files.
+// tree is a sandbox with the given files.
 type tree struct {
 	Files
 	files map[string]fs.FileMode
@@ -238,7 +238,7 @@ func TestPatternsInASandbox(t *testing.T) {
 	}
 }
 
-// Else the copy would copy itself until the disk is full.
+// Otherwise the copy would copy itself until the disk is full.
 func TestCopyDirectoryIntoItself(t *testing.T) {
 	box := tree{files: map[string]fs.FileMode{"/": fs.ModeDir, "/d": fs.ModeDir, "/d/e": fs.ModeDir}}
 	for _, to := range []string{"/d/new", "/d/e"} {
@@ -249,7 +249,7 @@ func TestCopyDirectoryIntoItself(t *testing.T) {
 	}
 }
 
-// A few bytes of archive can stand for more zeros than the disk holds.
+// A few bytes of an archive can describe more zeros than the disk can hold.
 func TestPullRefusesSparseFiles(t *testing.T) {
 	dir := t.TempDir()
 	if err := errors.Join(os.Mkdir(filepath.Join(dir, "dir"), 0o700),

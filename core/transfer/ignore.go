@@ -25,7 +25,7 @@ const (
 
 // ignore decides which files of a tree are skipped.
 type ignore struct {
-	// git leaves out every .git.
+	// git skips every .git.
 	git      bool
 	patterns []gitignore.Pattern
 	matcher  gitignore.Matcher
@@ -70,7 +70,7 @@ func (i *ignore) addLines(r io.Reader, dir string) error {
 	return lines.Err()
 }
 
-// match says whether a path in the tree, slash separated, is left out.
+// match reports whether a path in the tree, slash separated, is skipped.
 func (i *ignore) match(name string, directory bool) bool {
 	if name == "." {
 		return false
@@ -78,7 +78,7 @@ func (i *ignore) match(name string, directory bool) bool {
 	return i.git && path.Base(name) == gitName || i.matcher != nil && i.matcher.Match(strings.Split(name, "/"), directory)
 }
 
-// excluded says whether a path or a directory above it is left out.
+// excluded reports whether a path or a directory above it is skipped.
 func (i *ignore) excluded(name string, directory bool) bool {
 	if i.match(name, directory) {
 		return true
@@ -91,8 +91,8 @@ func (i *ignore) excluded(name string, directory bool) bool {
 	return false
 }
 
-// ignoredInside is what is left out of a tree in a sandbox. An archive may have a .gitignore behind what it names, so
-// they are read first.
+// ignoredInside returns the skipped files of a tree in a sandbox. It reads the .gitignore files first, since an archive
+// may have them after the files that they name.
 func (c *copier) ignoredInside(name string) (ignored *ignore, err error) {
 	ignored = newIgnore(c.Exclude, c.GitIgnore)
 	if !c.GitIgnore {
@@ -122,7 +122,7 @@ func (c *copier) ignoredInside(name string) (ignored *ignore, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Those of a directory below decide first, which the matcher takes from its end.
+	// Deeper .gitignore files have precedence, and the matcher evaluates patterns from the end.
 	slices.SortStableFunc(files, func(a, b file) int { return cmp.Compare(depth(a.dir), depth(b.dir)) })
 	for _, f := range files {
 		if err := ignored.addLines(strings.NewReader(f.text), f.dir); err != nil {

@@ -4,8 +4,8 @@ package transfer
 
 import "io/fs"
 
-// inode tells files apart, whatever they are called.
+// inode identifies a file, whatever its name.
 type inode struct{}
 
-// inodeOf returns a file's inode, and whether it has several names, which is not known here.
+// inodeOf returns a file's inode, and whether the file has several names, which is unknown here.
 func inodeOf(fs.FileInfo) (id inode, several bool) { return inode{}, false }

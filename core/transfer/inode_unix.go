@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// inode tells files apart, whatever they are called.
+// inode identifies a file, whatever its name.
 type inode struct{ dev, ino uint64 }
 
-// inodeOf returns a file's inode, and whether it has several names.
+// inodeOf returns a file's inode, and whether the file has several names.
 func inodeOf(info fs.FileInfo) (id inode, several bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || st.Nlink < 2 {

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// leadsOutside says whether a symbolic link at name, in a tree, leads out of the tree. A ".." after a name goes up from
-// wherever that name leads, which may be another link, so such a link counts as one that does.
+// leadsOutside reports whether a symbolic link at name, in a tree, leads out of the tree. A ".." after a name goes up
+// from the target of that name, which may be another link. So such a link counts as leading out.
 func leadsOutside(name, target string) bool {
 	joined := path.Join(path.Dir(name), target)
 	return path.IsAbs(target) || joined == ".." || strings.HasPrefix(joined, "../") || upAfterName(target)
@@ -29,21 +29,21 @@ func upAfterName(target string) bool {
 	return false
 }
 
-// localName turns the name of an archive's entry into a path in the tree, without its first
-// element, and refuses one that leads out. The tree itself is ".".
+// localName converts the name of an archive's entry to a path in the tree, without the first element. It refuses a name
+// that leads out. The tree itself is ".".
 func localName(entry string) (string, error) {
 	_, rest, _ := strings.Cut(entry, "/")
 	if path.IsAbs(entry) || strings.ContainsRune(entry, 0) || slices.Contains(strings.Split(entry, "/"), "..") {
 		return "", core.Errorf(core.KindUsage, "copy", entry, "the sandbox sent a path that leads outside")
 	}
-	// The first element is cut before the name is cleaned: that of the root directory is ".".
+	// The first element is cut before path.Clean: for the root directory, it is ".".
 	return path.Clean(strings.TrimLeft(rest, "/")), nil
 }
 
 // links has the symbolic links of a tree that is being copied.
 type links map[string]bool
 
-// check refuses an entry that is made through a link, for then it lies elsewhere than its name says.
+// check refuses an entry below a link, since it would be created outside its named directory.
 func (l links) check(name string) error {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		if l[dir] {
@@ -53,10 +53,10 @@ func (l links) check(name string) error {
 	return nil
 }
 
-// maxLinks is how many links lead to one file at most, as for the kernel (path_resolution(7)).
+// maxLinks bounds the links to one file, as in the kernel (path_resolution(7)).
 const maxLinks = 40
 
-// followed returns what a path in the sandbox that is copied from leads to over symbolic links.
+// followed resolves the symbolic links of a path in the source sandbox.
 func (c *copier) followed(name string, info core.FileInfo) (string, core.FileInfo, error) {
 	from := name
 	for range maxLinks {
@@ -76,13 +76,12 @@ func (c *copier) followed(name string, info core.FileInfo) (string, core.FileInf
 	return name, info, core.Errorf(core.KindUsage, "copy", from, "too many links lead to one another")
 }
 
-// heirs has the files that are left out and whose content is copied all the same, since they have another name: the
-// first of those, by theirs.
+// heirs maps a skipped file to its heir: the first copied name of the same file, which gets the content.
 type heirs map[string]string
 
-// contentOf is an entry's content. A hard link to a file that is left out, which the archive has the content of,
-// becomes a file with that content, or a link to the one that did. from is the tree's path in the sandbox; the header's
-// names are paths in the tree.
+// contentOf returns an entry's content. The archive may have the content under the name of a skipped file. A hard link
+// to that file becomes a file with the content, or a link to its heir. from is the tree's path in the sandbox; the
+// header's names are paths in the tree.
 func (c *copier) contentOf(
 	r io.Reader, header *tar.Header, from string, leftOut func(string) bool, taken heirs,
 ) (io.ReadCloser, error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// The archive has a file's content under the first of its names only; when that one is left out the next one has it.
+// The archive has a file's content only under its first name. If that name is excluded, the next one gets the content.
 func TestHardLinkToExcludedFile(t *testing.T) {
 	from := sender{got: &bytes.Buffer{}, archive: pack(t, tar.Header{Name: "dir/", Typeflag: tar.TypeDir},
 		tar.Header{Name: "dir/a", Typeflag: tar.TypeReg},
@@ -54,7 +54,7 @@ func TestHardLinkToExcludedFile(t *testing.T) {
 	}
 }
 
-// A slash behind a link means the directory that it leads to, and what is in it.
+// A slash after a link means the content of the link's target directory.
 func TestPullLinkToDirectory(t *testing.T) {
 	from := sender{
 		got: &bytes.Buffer{}, links: map[string]string{"/links/one": "two", "/links/two": "/dir", "/loop": "loop"},

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// checkMerge refuses a tree, below dir, that does not fit over what is in dir, before anything is moved.
+// checkMerge refuses a tree, below dir, that conflicts with the content of dir. No file is moved yet.
 func checkMerge(dir *os.Root, tree string) error {
 	return walkBoth(dir, tree, func(_, target string, d fs.DirEntry) error {
 		info, err := dir.Lstat(target)
@@ -28,15 +28,15 @@ func checkMerge(dir *os.Root, tree string) error {
 	})
 }
 
-// notEachOther refuses to put a directory in the place of something else, or the other way round.
+// notEachOther returns the error for a directory that would replace another kind of file, or the reverse.
 func notEachOther(target string) error {
 	return core.Errorf(
 		core.KindConflict, "copy", target, "a directory and what is none, such as a link, cannot replace one another",
 	)
 }
 
-// merge moves a complete tree, below dir, over what is in dir, file by file, and returns which of
-// its directories were there before.
+// merge moves a complete tree, below dir, over the content of dir, file by file. It returns the directories that
+// existed before.
 func merge(dir *os.Root, tree string) (old map[string]bool, err error) {
 	old = map[string]bool{}
 	err = walkBoth(dir, tree, func(name, target string, d fs.DirEntry) error {
@@ -55,7 +55,7 @@ func merge(dir *os.Root, tree string) (old map[string]bool, err error) {
 	return old, err
 }
 
-// walkBoth visits each file of a tree below dir with its place in dir.
+// walkBoth visits each file of a tree below dir, with its target in dir.
 func walkBoth(dir *os.Root, tree string, visit func(name, target string, d fs.DirEntry) error) error {
 	return fs.WalkDir(dir.FS(), tree, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {

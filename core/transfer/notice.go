@@ -25,7 +25,7 @@ type notices struct {
 	count map[notice]int
 }
 
-// add notes a name, which may be hostile.
+// add records a name, which may be hostile.
 func (n *notices) add(what notice, name string) {
 	if n.count == nil {
 		n.count, n.names = map[notice]int{}, map[notice][]string{}

@@ -47,8 +47,8 @@ func (c *copier) pull() error {
 // tempName returns a name that no other file has.
 func tempName() string { return ".sb-" + rand.Text() }
 
-// pullFile copies one file beside its target, then puts it in place. A device or a pipe that the user named is written
-// to, and stays what it is.
+// pullFile copies one file beside its target, then renames it. It writes directly to a device or a pipe that the user
+// named.
 func (c *copier) pullFile(name string, info core.FileInfo, place hostPlace) (err error) {
 	if place.special {
 		return c.pullInto(place.name, name, info)
@@ -75,7 +75,7 @@ func (c *copier) pullFile(name string, info core.FileInfo, place hostPlace) (err
 	}()
 	c.total, c.result.Files = info.Size, 1
 	mode, modTime := info.Mode, info.ModTime
-	if mode&fs.ModeSymlink != 0 { // that of what it leads to is not known
+	if mode&fs.ModeSymlink != 0 { // the mode of the link's target is unknown
 		mode, modTime = 0o644, time.Time{}
 	}
 	if err = errors.Join(c.fill(f, content, path.Base(name), mode), f.Close()); err != nil {
@@ -89,10 +89,10 @@ func (c *copier) pullFile(name string, info core.FileInfo, place hostPlace) (err
 	return replace(dir, temp, filepath.Base(place.name))
 }
 
-// specialBits are those of a mode that no copy to this machine has.
+// specialBits are the mode bits that no copy to this machine has.
 const specialBits = fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
-// fill writes content to a new file and gives it its mode. Special bits could make a sandbox's program one that runs as
+// fill writes content to a new file and sets its mode. It drops special bits: they could let a sandbox's program run as
 // the user of this machine.
 func (c *copier) fill(f *os.File, content io.Reader, name string, mode fs.FileMode) error {
 	if mode&specialBits != 0 {
@@ -106,7 +106,7 @@ func (c *copier) fill(f *os.File, content io.Reader, name string, mode fs.FileMo
 	return errors.Join(err, f.Chmod(mode.Perm()))
 }
 
-// pullInto writes a file's content to what is no regular file here.
+// pullInto writes a file's content to a local device or pipe.
 func (c *copier) pullInto(target, name string, info core.FileInfo) (err error) {
 	content, err := c.ReadFile(c.ctx, c.From.Sandbox, name)
 	if err != nil {
@@ -122,7 +122,7 @@ func (c *copier) pullInto(target, name string, info core.FileInfo) (err error) {
 	return errors.Join(err, f.Close())
 }
 
-// pullTree unpacks a directory near its target, and moves it there when it is whole.
+// pullTree unpacks a directory near its target, and moves it there when it is complete.
 func (c *copier) pullTree(name string, place hostPlace) (err error) {
 	ignored, err := c.ignoredInside(name)
 	if err != nil {
@@ -135,7 +135,7 @@ func (c *copier) pullTree(name string, place hostPlace) (err error) {
 	defer func() { err = errors.Join(err, archive.Close()) }()
 	near := filepath.Dir(place.name)
 	if place.exists {
-		near = place.name // what is above it may be another disk, or another user's
+		near = place.name // its parent may be on another disk, or belong to another user
 	}
 	dir, err := os.OpenRoot(near)
 	if err != nil {
@@ -175,27 +175,27 @@ func (c *copier) pullTree(name string, place hostPlace) (err error) {
 	return finishDirectories(dir, slices.DeleteFunc(u.directories, func(d directory) bool { return old[d.name] }))
 }
 
-// unpacking is an archive that becomes a tree.
+// unpacking converts an archive to a tree.
 type unpacking struct {
 	*copier
 	from    string // the tree's path in the sandbox
 	tree    *os.Root
 	ignored *ignore
-	// kept says of what is left out for it belongs to a repository of the target's; nil leaves out nothing.
+	// kept reports names that are skipped because the target has its own repository; nil skips none.
 	kept  func(name string) bool
 	heirs heirs
 	// directories get their modes and times last.
 	directories []directory
 }
 
-// directory is one that was unpacked.
+// directory is an unpacked directory.
 type directory struct {
 	name    string
 	mode    fs.FileMode
 	modTime time.Time
 }
 
-// run reads an archive that a sandbox wrote into an empty tree.
+// run unpacks an archive of a sandbox into an empty tree.
 func (u *unpacking) run(archive io.Reader) error {
 	return u.entries(archive, func(r *tar.Reader, header *tar.Header) error {
 		if u.ignored.excluded(header.Name, header.Typeflag == tar.TypeDir) {
@@ -215,7 +215,7 @@ func (u *unpacking) run(archive io.Reader) error {
 	})
 }
 
-// leftOut says whether a file of the archive is not copied.
+// leftOut reports whether a file of the archive is skipped.
 func (u *unpacking) leftOut(name string) bool {
 	return u.ignored.excluded(name, false) || u.kept != nil && u.kept(name)
 }
@@ -254,8 +254,8 @@ func (u *unpacking) entry(r io.Reader, header *tar.Header) error {
 	return nil
 }
 
-// finishDirectories sets modes and times from the deepest up. It comes after the tree is in its
-// place, for a directory without write permission can neither be filled nor moved.
+// finishDirectories sets modes and times from the deepest directory up. It runs after the tree is in place, since a
+// directory without write permission can neither be filled nor moved.
 func finishDirectories(tree *os.Root, directories []directory) error {
 	for _, d := range slices.Backward(directories) {
 		if err := errors.Join(tree.Chtimes(d.name, d.modTime, d.modTime), tree.Chmod(d.name, d.mode)); err != nil {

@@ -15,13 +15,13 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// sender is a sandbox that has one directory, /dir, whose archive may be anything, and links.
+// sender is a sandbox with one directory, /dir, with links and with any archive.
 type sender struct {
 	Files
 	archive []byte
 	broken  error
 	links   map[string]string
-	got     *bytes.Buffer // what was imported
+	got     *bytes.Buffer // the imported archive
 	file    bool          // it is a file instead
 }
 

@@ -36,7 +36,7 @@ func TestPullIntoAPipe(t *testing.T) {
 	}
 }
 
-// A link stays one, as /dev/stdout must, and what it leads to is replaced.
+// A link stays a link, as /dev/stdout must. Its target is replaced.
 func TestPullThroughALink(t *testing.T) {
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")

@@ -52,7 +52,7 @@ func (c *copier) push() (err error) {
 	}
 	into, prefix := target, "."
 	if !exists {
-		// The archive makes the target: what it made itself it can fill faster, and take back.
+		// The archive creates the target. That is faster, and a failed copy can roll it back.
 		target = path.Clean(target)
 		into, prefix = path.Dir(target), path.Base(target)
 		defer func() {
@@ -72,7 +72,7 @@ func (c *copier) push() (err error) {
 	}, into)
 }
 
-// hostFiles opens what is pushed: anywhere on this machine, or below Request.Root.
+// hostFiles opens the pushed files: anywhere on this machine, or below Request.Root.
 type hostFiles interface {
 	Stat(name string) (fs.FileInfo, error)
 	Open(name string) (*os.File, error)
@@ -92,10 +92,10 @@ func (anywhere) Stat(name string) (fs.FileInfo, error)  { return os.Stat(name) }
 func (anywhere) Open(name string) (*os.File, error)     { return os.Open(name) }
 func (anywhere) OpenRoot(name string) (*os.Root, error) { return os.OpenRoot(name) }
 
-// rollBackTimeout is how long the removal of a half-made target may take.
+// rollBackTimeout bounds the removal of a partial target.
 const rollBackTimeout = 30 * time.Second
 
-// rollBack removes a target that this copy made, as far as it did, also when the copy was cancelled.
+// rollBack removes the partial target of this copy, even after a cancellation.
 func (c *copier) rollBack(target string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), rollBackTimeout)
 	defer cancel()
@@ -121,7 +121,7 @@ func (c *copier) stream(pack func(*tar.Writer) error, target string) error {
 		packed <- err
 	}()
 	err := c.Import(c.ctx, c.To.Sandbox, target, r, core.ImportOptions{})
-	// When the import gave up first, the packing must not wait for a reader.
+	// If the import failed first, the packing must not wait for a reader.
 	_ = r.CloseWithError(errImportEnded)
 	if packErr := <-packed; packErr != nil && !errors.Is(packErr, errImportEnded) {
 		return packErr
@@ -151,14 +151,14 @@ func (c *copier) pushFile(info fs.FileInfo, base string) (err error) {
 	return c.WriteFile(c.ctx, c.To.Sandbox, target, counted{c, f}, core.WriteOptions{Mode: info.Mode().Perm()})
 }
 
-// entry is one file of a tree that is to be copied.
+// entry is one file of a tree to copy.
 type entry struct {
 	name string // in the tree, slash separated
 	info fs.FileInfo
 	link string
 }
 
-// survey lists what is to be copied and refuses what cannot be, before anything is written.
+// survey lists the files to copy and refuses those that cannot be copied, before any write.
 func (c *copier) survey(root *os.Root) ([]entry, error) {
 	var entries []entry
 	tree := root.FS()
@@ -194,7 +194,7 @@ func (c *copier) survey(root *os.Root) ([]entry, error) {
 		case info.Mode().IsRegular():
 			c.total += info.Size()
 		case !info.IsDir() && info.Mode()&fs.ModeNamedPipe == 0:
-			c.notices.add(noticeKind, name) // sockets and devices stay where they are
+			c.notices.add(noticeKind, name) // sockets and devices are not copied
 			return nil
 		}
 		entries = append(entries, e)
@@ -203,8 +203,8 @@ func (c *copier) survey(root *os.Root) ([]entry, error) {
 	return entries, err
 }
 
-// writeEntry adds one file to the archive, below prefix. first has the files with several names, by the name that was
-// written.
+// writeEntry adds one file to the archive, below prefix. first has the files with several names, by inode, with the
+// name that was written.
 func (c *copier) writeEntry(w *tar.Writer, root *os.Root, e entry, prefix string, first map[inode]string) (err error) {
 	header, err := tar.FileInfoHeader(e.info, e.link)
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// replace gives the file at from the name to, both below root, in place of the file that may be there. A directory that
-// is there stays, and is an error. A link that is there is replaced, not followed.
+// replace renames the file from to the name to, both below root, and replaces an existing file. An existing directory
+// stays, and is an error. An existing link is replaced, not followed.
 //
-// The two change names where that is possible: ext4 writes a file to the disk at once when it is renamed over another,
-// which costs ten times as much as all else.
+// The two files exchange names where possible: ext4 flushes a file to the disk when it is renamed over another. That
+// costs ten times as much as the rest.
 func replace(root *os.Root, from, to string) (err error) {
 	source, err := root.Open(path.Dir(from))
 	if err != nil {
@@ -30,7 +30,7 @@ func replace(root *os.Root, from, to string) (err error) {
 	}
 	err = exchange()
 	for _, cannot := range []error{unix.ENOENT, unix.EINVAL, unix.ENOSYS, unix.EOPNOTSUPP} {
-		if errors.Is(err, cannot) { // there is none, or the file system cannot
+		if errors.Is(err, cannot) { // no such file, or the file system cannot exchange
 			return root.Rename(from, to)
 		}
 	}
@@ -38,7 +38,7 @@ func replace(root *os.Root, from, to string) (err error) {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
 	}
 	if err := unix.Unlinkat(int(source.Fd()), path.Base(from), 0); err != nil {
-		// The target is not a file, or may not be removed: it has its name again.
+		// The target is not a file, or cannot be removed: it gets its name back.
 		return errors.Join(&fs.PathError{Op: "replace", Path: to, Err: err}, exchange())
 	}
 	return nil

@@ -35,7 +35,7 @@ func TestReplace(t *testing.T) {
 			t.Errorf("over %q: what was moved, or what was there before, is left: %v", there, err)
 		}
 	}
-	// A directory that has come since is not removed.
+	// A directory that another process has created is not removed.
 	kept := filepath.Join(dir, "directory", "kept")
 	if err := os.Mkdir(filepath.Dir(kept), 0o700); err != nil {
 		t.Fatal(err)

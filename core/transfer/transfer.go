@@ -14,7 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Files is what a copy needs of service.Files.
+// Files has the methods of service.Files that a copy needs.
 type Files interface {
 	Stat(ctx context.Context, ref, name string) (core.FileInfo, error)
 	ReadDir(ctx context.Context, ref, name string) ([]core.FileInfo, error)
@@ -26,13 +26,13 @@ type Files interface {
 	Import(ctx context.Context, ref, dir string, archive io.Reader, opts core.ImportOptions) error
 }
 
-// Endpoint is a path in a sandbox, or on this machine when Sandbox is "". There the path
-// "-" is Request.In or Request.Out.
+// Endpoint is a path in a sandbox, or on this machine when Sandbox is "". On this machine, the path "-" is Request.In
+// or Request.Out.
 type Endpoint struct{ Sandbox, Path string }
 
 func (e Endpoint) stream() bool { return e.Sandbox == "" && e.Path == "-" }
 
-// String returns the operand as it is written in commands.
+// String returns the operand in the syntax of commands.
 func (e Endpoint) String() string {
 	if e.Sandbox == "" {
 		return e.Path
@@ -45,12 +45,12 @@ type Request struct {
 	From, To Endpoint
 	// Exclude has patterns in the syntax of .gitignore, relative to the copied tree.
 	Exclude []string
-	// GitIgnore leaves out .git and what the .gitignore files of a copied tree name.
+	// GitIgnore skips .git and the files that the .gitignore files of a copied tree name.
 	GitIgnore bool
-	// IncludeGit allows a copy to this machine to write to a .git that exists there, or below it. Git runs programs that
-	// are named there.
+	// IncludeGit allows a copy to this machine to write to an existing .git, or below it. Git runs programs that its files
+	// name.
 	IncludeGit bool
-	// Root, when set, holds what is pushed: From.Path is below it, and no link leads out of it.
+	// Root, when set, contains the pushed files: From.Path is below it, and no link leads out of it.
 	Root *os.Root
 	In   io.Reader
 	Out  io.Writer
@@ -105,7 +105,7 @@ type copier struct {
 	notices notices
 }
 
-// count notes bytes that were copied.
+// count adds copied bytes.
 func (c *copier) count(n int) {
 	c.result.Bytes += int64(n)
 	if c.Progress != nil {
@@ -113,7 +113,7 @@ func (c *copier) count(n int) {
 	}
 }
 
-// counted counts what is read through it, and ends with the context.
+// counted counts the bytes read through it, and fails once the context has ended.
 type counted struct {
 	c *copier
 	r io.Reader
@@ -130,8 +130,8 @@ func (r counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// source says what a path with or without a trailing slash means. base is the name that a copy gets, which is the last
-// element of what was asked for. A path that ends without a name means the content.
+// source interprets a path with or without a trailing slash. base is the name of the copy: the path's last element. A
+// path that ends without a name means the content.
 func source(name string) (clean, base string, content bool) {
 	content = strings.HasSuffix(name, "/") || strings.HasSuffix(name, "/.")
 	clean = path.Clean(name)
@@ -139,12 +139,12 @@ func source(name string) (clean, base string, content bool) {
 	return clean, base, content || base == "." || base == ".." || base == "/"
 }
 
-// target decides where a copy goes in a sandbox: below an existing directory under base, or to
-// the path itself. exists says that the result is an existing directory.
+// target returns the target of a copy in a sandbox: base in an existing directory, or the path itself. exists reports
+// an existing directory.
 func (c *copier) target(to Endpoint, base string, directory, content bool) (name string, exists bool, err error) {
 	info, err := c.Stat(c.ctx, to.Sandbox, to.Path)
 	if err == nil && info.Mode&fs.ModeSymlink != 0 {
-		// A link to a directory is one, as cp has it.
+		// As in cp, a link to a directory counts as a directory.
 		if _, dirErr := c.ReadDir(c.ctx, to.Sandbox, to.Path); dirErr == nil {
 			info.Mode = fs.ModeDir
 		}
@@ -212,7 +212,7 @@ func (c *copier) toStream() (err error) {
 	return err
 }
 
-// treeToStream writes a directory's archive, whose names begin with what was asked for.
+// treeToStream writes a directory's archive, whose names begin with the requested name.
 func (c *copier) treeToStream() (err error) {
 	name, base, content := source(c.From.Path)
 	ignored, err := c.ignoredInside(name)
@@ -237,5 +237,5 @@ func (c *copier) treeToStream() (err error) {
 	return errors.Join(w.Close(), buffered.Flush())
 }
 
-// copyBuffer is how much one read takes.
+// copyBuffer is the size of one read, in bytes.
 const copyBuffer = 1 << 20

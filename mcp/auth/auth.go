@@ -21,7 +21,7 @@ import (
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
-// Authenticator finds out who makes a request.
+// Authenticator identifies the caller of each request.
 type Authenticator struct {
 	keys     *keys.Store // nil without a file
 	local    keys.Local  // the zero value where the server can be reached from other machines
@@ -31,14 +31,14 @@ type Authenticator struct {
 	base     string
 	// Patience bounds each request to the issuer.
 	Patience time.Duration
-	// closed says that there was an API key: the door stays closed when the file is lost.
+	// closed is true once an API key has existed: a lost file must not open the server.
 	closed atomic.Bool
 
 	mu       sync.Mutex
-	verifier *oidc.IDTokenVerifier // made when the first token comes: the issuer may start later than this
+	verifier *oidc.IDTokenVerifier // created with the first token: the issuer may start after this server
 }
 
-// New makes what identifies the callers of a server that is reached at base and listens at addr.
+// New returns the Authenticator of a server that is reached at base and listens at addr.
 func New(options setup.HTTP, base string, addr net.Addr) (a *Authenticator, err error) {
 	a = &Authenticator{
 		issuer: options.Issuer, audience: options.Audience, base: base, noAuth: options.NoAuth, Patience: issuerTimeout,
@@ -70,7 +70,7 @@ func loopback(addr net.Addr) bool {
 // Required reports whether requests need a key or a token.
 func (a *Authenticator) Required() bool { return !a.noAuth || a.configured() }
 
-// configured reports whether there is, or was, an API key, or an issuer of tokens.
+// configured reports whether there is an API key or an issuer of tokens, or whether there was a key.
 func (a *Authenticator) configured() bool {
 	if a.issuer != "" || a.closed.Load() {
 		return true
@@ -79,13 +79,14 @@ func (a *Authenticator) configured() bool {
 		return false
 	}
 	known, err := a.keys.List()
-	if len(known) > 0 { // a key that was revoked does not open the door to all
+	if len(known) > 0 { // a revoked key must not open the server to all
 		a.closed.Store(true)
 	}
 	return err != nil || len(known) > 0
 }
 
-// Enough refuses to listen where no client could be let in, or every user of another machine would be.
+// Enough returns an error if addr is reachable from other machines without keys or tokens, or if noAuth contradicts
+// them.
 func (a *Authenticator) Enough(addr net.Addr) error {
 	switch {
 	case a.noAuth && a.configured():
@@ -103,7 +104,7 @@ func (a *Authenticator) Enough(addr net.Addr) error {
 		WithHint("make a key with \"sb key create OWNER\", configure --oauth-issuer, or listen on 127.0.0.1")
 }
 
-// Introduce tells the user of a server at url how clients are let in, where that needs a word.
+// Introduce returns a note for the user about access to the server at url, or "" if none is needed.
 func (a *Authenticator) Introduce(url string) string {
 	switch {
 	case a.noAuth:
@@ -114,7 +115,7 @@ func (a *Authenticator) Introduce(url string) string {
 	return ""
 }
 
-// Identify finds out who makes a request.
+// Identify returns the identity of a request's caller.
 func (a *Authenticator) Identify(r *http.Request) (Identity, error) {
 	if !a.Required() {
 		return Identity{}, nil
@@ -124,7 +125,7 @@ func (a *Authenticator) Identify(r *http.Request) (Identity, error) {
 	case strings.EqualFold(scheme, "Bearer") && secret != "":
 		secret = strings.TrimSpace(secret)
 	case scheme == "" && (r.URL.Path == "/sse" || r.URL.Path == "/message"):
-		// Clients of that transport cannot send headers. URLs end up in logs, so no other route takes it.
+		// Clients of SSE cannot send headers. Only these routes take a key in the URL, since URLs end up in logs.
 		secret = r.URL.Query().Get("api_key")
 	default:
 		secret = ""
@@ -156,7 +157,7 @@ func identityOf(key keys.Key) Identity {
 	}
 }
 
-// scopeRead is the scope of tokens that may only read; tokens without any scope of ours may do all.
+// scopeRead is the scope of read-only tokens. A token without any scope of sb may call every tool.
 const scopeRead = "sandbox:read"
 
 // token verifies a token's signature, issuer, audience and time.
@@ -182,7 +183,7 @@ func (a *Authenticator) token(ctx context.Context, raw string) (Identity, error)
 	}, nil
 }
 
-// issuerTimeout is how long a request to the issuer may take.
+// issuerTimeout bounds each request to the issuer.
 const issuerTimeout = 10 * time.Second
 
 func (a *Authenticator) tokens(ctx context.Context) (*oidc.IDTokenVerifier, error) {
@@ -192,7 +193,7 @@ func (a *Authenticator) tokens(ctx context.Context) (*oidc.IDTokenVerifier, erro
 	if known != nil {
 		return known, nil
 	}
-	// The keys are fetched again when they change, so the provider must outlive the request.
+	// The verifier fetches the keys again when they change, so its context must outlive the request.
 	ctx = oidc.ClientContext(context.WithoutCancel(ctx), &http.Client{Timeout: a.Patience})
 	provider, err := oidc.NewProvider(ctx, a.issuer)
 	if err != nil {
@@ -204,7 +205,7 @@ func (a *Authenticator) tokens(ctx context.Context) (*oidc.IDTokenVerifier, erro
 	return a.verifier, nil
 }
 
-// Routes serves the metadata that tells clients where to get a token.
+// Routes serves the metadata that names the issuer of tokens.
 func (a *Authenticator) Routes(mux *http.ServeMux) {
 	if a.issuer == "" {
 		return
@@ -216,7 +217,7 @@ func (a *Authenticator) Routes(mux *http.ServeMux) {
 	mux.Handle("GET /.well-known/oauth-protected-resource", handler)
 }
 
-// Challenge tells a client how to say who it is.
+// Challenge returns the WWW-Authenticate header for a request without valid credentials.
 func (a *Authenticator) Challenge() string {
 	if a.issuer == "" {
 		return `Bearer realm="sb"`
@@ -224,7 +225,7 @@ func (a *Authenticator) Challenge() string {
 	return `Bearer realm="sb", resource_metadata="` + a.base + `/.well-known/oauth-protected-resource"`
 }
 
-// Known reports with an error that a key which a link names is not valid any more. Tokens are not checked again.
+// Known returns an error if the key of a link is no longer valid. Tokens are not checked again.
 func (a *Authenticator) Known(key string) error {
 	if a.keys == nil || strings.HasPrefix(key, "jwt-") {
 		return nil

@@ -1,6 +1,6 @@
-// Package auth finds out who makes a request: API keys, tokens of an issuer, rates, allowed hosts and origins.
+// Package auth identifies the caller of each request. It checks API keys, tokens, rates, hosts and origins.
 //
 // It may import core, mcp/keys and mcp/setup.
 //
-// Start reading at identity.go: an Identity is what the rest of the server knows of a caller.
+// Start reading at identity.go: an Identity describes a caller to the rest of the server.
 package auth

@@ -13,17 +13,17 @@ import (
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
-// HostCheck refuses requests that a web page made a browser send: those for another host's name (DNS
-// rebinding), and those from another origin.
+// HostCheck refuses requests that a malicious web page makes a browser send: requests for another host name (DNS
+// rebinding), and requests from another origin.
 type HostCheck struct {
 	hosts   []string // without ports
 	Origins []string
-	// anyIP takes every IP address as Host: a server on all interfaces has several, and no web page has one of them as its
-	// name.
+	// anyIP accepts every IP address as Host. A server on all interfaces has several addresses, and a rebound web page has
+	// a name instead.
 	anyIP bool
 }
 
-// NewHostCheck makes the check for a server that is reached at base and listens at addr.
+// NewHostCheck returns the check for a server that is reached at base and listens at addr.
 func NewHostCheck(options setup.HTTP, base string, addr net.Addr) (HostCheck, error) {
 	c := HostCheck{hosts: []string{"localhost", "127.0.0.1", "::1"}}
 	for _, host := range options.AllowHosts {
@@ -53,7 +53,7 @@ func hostname(hostport string) string {
 	return strings.ToLower(strings.Trim(hostport, "[]"))
 }
 
-// Known reports whether the server is called by this host name.
+// Known reports whether host is a name of the server.
 func (c HostCheck) Known(host string) bool {
 	return slices.Contains(c.hosts, host) || c.anyIP && net.ParseIP(host) != nil
 }
@@ -67,8 +67,8 @@ func (c HostCheck) Check(r *http.Request) error {
 	if origin == "" || slices.Contains(c.Origins, strings.ToLower(origin)) {
 		return nil
 	}
-	// The server's own pages have its own host, by whichever of its names. Other ports of this machine are other origins:
-	// sandboxes publish theirs there, and what they serve is not to be trusted.
+	// The server's own pages come from its own host, under any of its names. Other ports of this machine are other
+	// origins: sandboxes publish untrusted content there.
 	if u, err := url.Parse(origin); err == nil && (u.Scheme == "http" || u.Scheme == "https") &&
 		strings.EqualFold(u.Host, r.Host) {
 		return nil
@@ -76,9 +76,9 @@ func (c HostCheck) Check(r *http.Request) error {
 	return core.Errorf(core.KindUnauthorized, "mcp", "", "the origin %q is not allowed; --allow-origin names more", origin)
 }
 
-// CrossOrigin lets a page of another origin, which check let pass, read the answer
-// (https://fetch.spec.whatwg.org/#http-cors-protocol). It says whether the request was the browser's question for that
-// and is answered by the headers alone.
+// CrossOrigin lets a page of another origin, which Check has accepted, read the answer
+// (https://fetch.spec.whatwg.org/#http-cors-protocol). preflight reports a CORS preflight request, which the headers
+// alone answer.
 func CrossOrigin(header http.Header, r *http.Request) (preflight bool) {
 	origin := r.Header.Get("Origin")
 	if origin == "" {

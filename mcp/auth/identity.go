@@ -6,17 +6,17 @@ import (
 	"strconv"
 )
 
-// Identity is who makes a request. The zero value is the person whose process this is.
+// Identity describes the caller of a request. The zero value is the user who runs this process.
 type Identity struct {
 	// Owner is the name of the sandboxes' owner.
 	Owner string
-	// Isolated callers see only what their owner launched.
+	// Isolated callers see only the resources of their owner.
 	Isolated bool
 	// ReadOnly callers may call only tools that change nothing.
 	ReadOnly bool
-	// MaxSandboxes bounds the owner's live sandboxes; 0 is no bound of its own.
+	// MaxSandboxes bounds the owner's live sandboxes; 0 adds no bound.
 	MaxSandboxes int
-	// Rate is how many requests a second; 0 is the server's own bound.
+	// Rate bounds the requests per second; 0 means the server's bound.
 	Rate float64
 	// Metrics callers may read the metrics; NoTools callers may call no tool at all.
 	Metrics, NoTools bool
@@ -24,13 +24,13 @@ type Identity struct {
 	Key string
 }
 
-// Label is the value by which sandboxes tell their owner. The person whose process this is has one that no key's
-// owner can have, for names do not begin with it.
+// Label returns the value of a sandbox's owner label. The user who runs this process gets "-", which no key's owner can
+// have: names do not begin with it.
 func (i Identity) Label() string { return cmp.Or(i.Owner, "-") }
 
 type identityKey struct{}
 
-// WithIdentity says in ctx who makes the request.
+// WithIdentity returns a context that carries the caller of a request.
 func WithIdentity(ctx context.Context, identity Identity) context.Context {
 	return context.WithValue(ctx, identityKey{}, identity)
 }
@@ -43,18 +43,19 @@ func IdentityFrom(ctx context.Context) Identity {
 
 type clientKey struct{}
 
-// WithClient remembers the context that ends when the client is gone, and not when it cancels a request.
+// WithClient returns a context that carries the client's context, which ends with the connection and not with a
+// request.
 func WithClient(ctx, client context.Context) context.Context {
 	return context.WithValue(ctx, clientKey{}, client)
 }
 
-// Canceled says whether the client itself ended the request: it is still there.
+// Canceled reports whether ctx ended because the client canceled the request, not because the client disconnected.
 func Canceled(ctx context.Context) bool {
 	client, ok := ctx.Value(clientKey{}).(context.Context)
 	return ctx.Err() != nil && (!ok || client.Err() == nil)
 }
 
-// OwnerKey tells owners apart, and the isolated from others of the same name.
+// OwnerKey identifies an owner. An isolated owner differs from one of the same name that is not isolated.
 func OwnerKey(identity Identity) string {
 	return strconv.FormatBool(identity.Isolated) + "/" + identity.Owner
 }

@@ -20,7 +20,7 @@ type Limiter struct {
 // limiterMost is the number of callers in memory. A caller beyond it resets the counts of all.
 const limiterMost = 10_000
 
-// NewLimiter makes a limiter; callers with a rate of their own have that instead.
+// NewLimiter makes a limiter. A caller's own rate replaces perSecond; a negative rate is no bound.
 func NewLimiter(perSecond float64) *Limiter {
 	return &Limiter{rate: perSecond, by: map[string]*rate.Limiter{}}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
-// The local key is no key for other machines, and no key at all is only for this one.
+// The local key does not work beyond loopback. A server without keys listens on loopback only.
 func TestLocalKeyBeyondLoopback(t *testing.T) {
 	dir := t.TempDir()
 	file, store := filepath.Join(dir, "mcp.key"), filepath.Join(dir, "keys.json")

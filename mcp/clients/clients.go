@@ -8,37 +8,38 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Client is one program that starts servers of the protocol.
+// Client is one program that uses MCP servers.
 type Client struct {
-	// Name is how users call it here.
+	// Name is the client's name in sb's commands.
 	Name string
-	// Title is its own name.
+	// Title is the client's official name.
 	Title string
-	// user and project are its files; "" where there is none.
+	// user and project are the paths of its files, for a user and for a project; "" where there is none.
 	user    func(Place) string
 	project string
 	format  format
 	// keys lead to the object that has the servers by name.
 	keys []string
-	// entry is what stands there for a server that the client starts.
+	// entry returns the configuration of a server that the client starts.
 	entry func(Server) any
-	// remote is what stands there for a server that runs already; nil where the client knows no such servers. In TOML
-	// Client.table writes it.
+	// remote returns the configuration of a server that already runs; nil if the client supports none. Client.table writes
+	// it in TOML.
 	remote func(Server) any
 }
 
-// Server is what a client has to know.
+// Server describes an MCP server to a client.
 type Server struct {
 	// Name is the key in the client's configuration.
 	Name string
 	// Command and Args start the server.
 	Command string
 	Args    []string
-	// URL is where it runs already, and Key what it lets the client in for; then there is no Command.
+	// URL and Key are set, instead of Command, for a server that already runs.
 	URL, Key string
 }
 
-// value is what stands in the client's file for a server. KindUnsupported: the client cannot use one that runs already.
+// value returns the server's entry in the client's file. KindUnsupported: the client cannot use a server that already
+// runs.
 func (c Client) value(s Server) (any, error) {
 	switch {
 	case s.URL == "":
@@ -51,9 +52,9 @@ func (c Client) value(s Server) (any, error) {
 	return c.remote(s), nil
 }
 
-// Place is the machine that a client's files are on.
+// Place describes the machine that has a client's files.
 type Place struct {
-	// OS is as runtime.GOOS.
+	// OS is a value of runtime.GOOS.
 	OS string
 	// Home is the user's home directory, Config where programs keep their configuration (XDG_CONFIG_HOME and the like).
 	Home, Config string
@@ -66,7 +67,7 @@ const (
 	formatTOML
 )
 
-// All lists the clients that are known.
+// All lists the known clients.
 func All() []Client {
 	plain := func(s Server) any {
 		return map[string]any{"command": s.Command, "args": s.Args}
@@ -169,7 +170,7 @@ func Find(name string) (Client, error) {
 	return Client{}, e.WithHint("the clients are %s; any other takes what --print shows", strings.Join(Names(), ", "))
 }
 
-// File is the client's configuration: of the user, or of the project in directory project when that is not "".
+// File returns the path of the client's configuration: the user's, or that of the directory project if it is not empty.
 func (c Client) File(place Place, project string) (string, error) {
 	if project == "" {
 		return c.user(place), nil

@@ -42,7 +42,7 @@ func read(t *testing.T, file string) string {
 	return string(data)
 }
 
-// For each client: into nothing, again, and out.
+// Installs the server for each client into no file, then again, then uninstalls it.
 func TestEveryClient(t *testing.T) {
 	for _, c := range clients.All() {
 		t.Run(c.Name, func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestServerAlreadyRuns(t *testing.T) {
 					t.Errorf("%s: %v, %v", path, info.Mode(), err)
 				}
 			}
-			if err := os.Chmod(file, 0o644); err != nil { // as somebody may change it
+			if err := os.Chmod(file, 0o644); err != nil { // as a user may change it
 				t.Fatal(err)
 			}
 			change, err = c.Install(file, running, false)

@@ -20,20 +20,20 @@ import (
 	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
-// Change is what became, or would become, of a client's file.
+// Change is the result of an edit of a client's file, or its preview.
 type Change struct {
 	Client string `json:"client"`
 	File   string `json:"file"`
-	// Changed says that the file is another one now (or would be).
+	// Changed reports whether the edit changes the file.
 	Changed bool `json:"changed"`
-	// Backup is where the file before is kept; "" when there was none.
+	// Backup is the path of a copy of the old file; "" when there was none.
 	Backup string `json:"backup,omitempty"`
 	// Before and After are the file's content.
 	Before []byte `json:"-"`
 	After  []byte `json:"-"`
 }
 
-// Entry shows what stands in the client's file for a server, with the keys that lead there.
+// Entry renders the server's entry in the client's file, with the keys that lead to it.
 func (c Client) Entry(s Server) ([]byte, error) {
 	entry, err := c.value(s)
 	if err != nil {
@@ -67,14 +67,14 @@ func (c Client) Install(file string, s Server, dryRun bool) (Change, error) {
 	return c.change(file, mask, dryRun, func(before []byte) ([]byte, error) { return c.with(before, s) })
 }
 
-// Uninstall takes the server out of a client's file.
+// Uninstall removes the server from a client's file.
 func (c Client) Uninstall(file, name string, dryRun bool) (Change, error) {
 	return c.change(file, 0o777, dryRun, func(before []byte) ([]byte, error) { return c.without(before, name) })
 }
 
-// change edits a file, which keeps those bits of its mode that are in mask.
+// change edits a file and keeps only the mode bits in mask.
 func (c Client) change(file string, mask fs.FileMode, dryRun bool, edit func([]byte) ([]byte, error)) (Change, error) {
-	// A file that is a link, as people have who keep their configuration elsewhere, stays one.
+	// A configuration file may be a symbolic link to another directory. The link stays.
 	if target, err := filepath.EvalSymlinks(file); err == nil {
 		file = target
 	}
@@ -109,7 +109,7 @@ func (c Client) change(file string, mask fs.FileMode, dryRun bool, edit func([]b
 	return change, replace(file, after, mask)
 }
 
-// narrow takes those bits from a file's mode that are not in mask.
+// narrow removes the mode bits that are not in mask.
 func narrow(file string, mask fs.FileMode) error {
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -124,7 +124,7 @@ func narrow(file string, mask fs.FileMode) error {
 	return nil
 }
 
-// replace writes a file at once, with those bits of the mode it has that are in mask.
+// replace writes a file atomically and keeps only the mode bits in mask.
 func replace(file string, data []byte, mask fs.FileMode) error {
 	mode := fs.FileMode(0o600)
 	if info, statErr := os.Stat(file); statErr == nil {
@@ -142,7 +142,7 @@ func replace(file string, data []byte, mask fs.FileMode) error {
 	return nil
 }
 
-// with is a configuration with the server in it.
+// with returns the configuration with the server added.
 func (c Client) with(before []byte, s Server) ([]byte, error) {
 	if c.format == formatTOML {
 		return c.withTable(before, s)
@@ -174,7 +174,7 @@ func (c Client) with(before []byte, s Server) ([]byte, error) {
 	return patched(document, patch)
 }
 
-// without is a configuration without the server.
+// without returns the configuration without the server.
 func (c Client) without(before []byte, name string) ([]byte, error) {
 	if c.format == formatTOML {
 		return c.withoutTable(before, name)
@@ -202,14 +202,14 @@ func patched(document hujson.Value, patch []map[string]any) ([]byte, error) {
 	if err := document.Patch(operations); err != nil {
 		return nil, err
 	}
-	// Not formatted: what else there is stays as its owner wrote it.
+	// Not formatted: the rest of the file keeps its owner's layout.
 	if standard {
-		document.Standardize() // a client that takes no comments takes no trailing commas, either
+		document.Standardize() // a client that rejects comments also rejects trailing commas
 	}
 	return document.Pack(), nil
 }
 
-// has says whether the configuration has the very entry already.
+// has reports whether the configuration already has this exact entry.
 func (c Client) has(before []byte, s Server) (bool, error) {
 	standard, err := hujson.Standardize(bytes.Clone(before))
 	if err != nil {
@@ -243,7 +243,7 @@ func (c Client) has(before []byte, s Server) (bool, error) {
 	return reflect.DeepEqual(found, wanted), nil
 }
 
-// pointer is the JSON pointer that keys make.
+// pointer builds a JSON pointer from keys.
 func pointer(keys ...string) string {
 	var b strings.Builder
 	for _, key := range keys {
@@ -252,7 +252,7 @@ func pointer(keys ...string) string {
 	return b.String()
 }
 
-// table is a server as a TOML table.
+// table renders a server as a TOML table.
 func (c Client) table(s Server) []byte {
 	header := fmt.Sprintf("[%s.%s]\n", strings.Join(c.keys, "."), tomlKey(s.Name))
 	if s.URL != "" {
@@ -267,7 +267,7 @@ func (c Client) table(s Server) []byte {
 	return fmt.Appendf(nil, "%scommand = %s\nargs = [%s]\n", header, tomlString(s.Command), strings.Join(quoted, ", "))
 }
 
-// tomlString quotes as a basic string: JSON's escapes are TOML's, too.
+// tomlString quotes text as a TOML basic string. Every JSON escape is also valid in TOML.
 func tomlString(text string) string {
 	encoded, _ := json.Marshal(text)
 	return string(encoded)
@@ -298,7 +298,7 @@ func (c Client) withTable(before []byte, s Server) ([]byte, error) {
 	return after, toml.Unmarshal(after, &check)
 }
 
-// blankBefore is the empty line that stands before a table that is not the first.
+// blankBefore returns the number of empty lines before a new table.
 func blankBefore(without []byte) int {
 	if len(without) > 0 {
 		return 1
@@ -306,7 +306,7 @@ func blankBefore(without []byte) int {
 	return 0
 }
 
-// withoutTable takes a table and those below it out of the text, which keeps all comments elsewhere.
+// withoutTable removes a table and its subtables from the text. Comments elsewhere stay.
 func (c Client) withoutTable(before []byte, name string) ([]byte, error) {
 	var check map[string]any
 	if err := toml.Unmarshal(before, &check); err != nil {

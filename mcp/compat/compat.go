@@ -8,7 +8,7 @@ import (
 	"github.com/seed-0724f904/sb/mcp/tools"
 )
 
-// Tools are the tools of another system, with its names and parameters over sb's operations.
+// Tools returns the tools of another system: its names and parameters, on top of sb's operations.
 func Tools(opts setup.Options) ([]tools.Tool, error) {
 	var tools []tools.Tool
 	switch opts.Compat {
@@ -30,7 +30,7 @@ func Tools(opts setup.Options) ([]tools.Tool, error) {
 	return tools, nil
 }
 
-// commandOut is what these systems say of a command: stdout, stderr and code apart, as text.
+// commandOut is the result of a command in these systems: stdout, stderr and the exit code in separate fields.
 type commandOut struct {
 	Stdout   string  `json:"stdout"`
 	Stderr   string  `json:"stderr"`
@@ -56,7 +56,7 @@ func (o commandOut) Text() string {
 	})
 }
 
-// plainText is the text of a result without the ids that these systems do not have.
+// plainText returns the text of a result without ids, which these systems do not have.
 func plainText(r tools.ExecResult) string {
 	text := r.Text()
 	if _, rest, found := strings.Cut(text, "\n"); found {

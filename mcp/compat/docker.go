@@ -106,10 +106,10 @@ func dockerSandboxTools() []tools.Tool {
 	}
 }
 
-// untagged is an image's name as a provider's that keeps no images, but snapshots: "my-env:v1" is "my-env-v1".
+// untagged converts an image name to a snapshot name, for providers without images: "my-env:v1" becomes "my-env-v1".
 func untagged(image string) string { return strings.NewReplacer(":", "-", "/", "-").Replace(image) }
 
-// startingFrom is what an image names: one that save_container_state made is a snapshot here.
+// startingFrom returns the spec for an image name. A name from save_container_state selects a snapshot.
 func startingFrom(ctx context.Context, c *tools.Call, image string) core.Spec {
 	kept, err := c.Service.Stores.Snapshots(ctx, "")
 	if err != nil { // no provider keeps snapshots, or the caller may not list them

@@ -200,7 +200,7 @@ func modalSandbox(info tools.SandboxInfo) modalSandboxOut {
 }
 
 func modalLaunch(ctx context.Context, c *tools.Call, in modalLaunchIn) (modalSandboxOut, error) {
-	if c.Host.Options.Policy.Template == "" { // which says all of this itself
+	if c.Host.Options.Policy.Template == "" { // a template sets these values
 		in.Timeout, in.CPU, in.Memory = cmp.Or(in.Timeout, modalTimeout), cmp.Or(in.CPU, modalCPU), cmp.Or(
 			in.Memory, modalMemory,
 		)
@@ -223,7 +223,8 @@ func modalExec(ctx context.Context, c *tools.Call, in modalExecIn) (modalExecOut
 	if len(in.Command) == 0 {
 		return modalExecOut{}, core.Errorf(core.KindUsage, "exec", "", "the command is empty")
 	}
-	// The system waits for the command's end, so the soft deadline is beyond the command's own where that is short.
+	// The system waits for the command's end. The wait exceeds the command's time limit by a second, up to the soft
+	// deadline.
 	wait := min(cmp.Or(in.Timeout, modalExecTimeout)+1, int(c.Host.Options.SoftDeadline/time.Second))
 	result, err := tools.RunExec(
 		ctx, c,

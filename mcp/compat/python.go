@@ -11,7 +11,7 @@ import (
 	"github.com/seed-0724f904/sb/mcp/tools"
 )
 
-// resultsDir is where mcp-sandbox runs code, and what it makes there is linked.
+// resultsDir is the directory in which mcp-sandbox runs code. Files created there are returned as links.
 const resultsDir = "/app/results"
 
 type createSandboxIn struct {
@@ -140,7 +140,7 @@ func mcpSandboxTools() []tools.Tool {
 	}
 }
 
-// runPython runs code in the results directory and links what is new there.
+// runPython runs code in the results directory and links to the new files there.
 func runPython(ctx context.Context, c *tools.Call, in pySandboxIn) (pyOut, error) {
 	sb, err := c.Use(ctx, in.SandboxID)
 	if err != nil {
@@ -184,7 +184,7 @@ func runPython(ctx context.Context, c *tools.Call, in pySandboxIn) (pyOut, error
 	return out, nil
 }
 
-// results are the files of the results directory as they are now.
+// results are the files of the results directory at one time.
 type results struct {
 	names []string
 	seen  map[string]resultState
@@ -223,7 +223,7 @@ func installed(name string, result tools.ExecResult) pyInstallOut {
 	return out
 }
 
-// checkPackage looks for a running installation, then asks pip.
+// checkPackage looks for a running installation, then queries pip.
 func checkPackage(ctx context.Context, c *tools.Call, in pyPackageIn) (pyInstallOut, error) {
 	sb, err := c.Resolve(ctx, in.SandboxID)
 	if err != nil {
@@ -247,7 +247,7 @@ func checkPackage(ctx context.Context, c *tools.Call, in pyPackageIn) (pyInstall
 	return out, err
 }
 
-// requirement is a package's name without the version that was asked for.
+// requirement returns a package's name without the requested version.
 func requirement(name string) string {
 	for i, r := range name {
 		switch r {

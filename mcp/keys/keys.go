@@ -23,7 +23,7 @@ import (
 	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
-// Scope is what a key may do.
+// Scope is a permission of a key.
 type Scope string
 
 const (
@@ -38,10 +38,10 @@ const (
 // Scopes names the scopes.
 func Scopes() []string { return []string{string(ScopeAll), string(ScopeRead), string(ScopeMetrics)} }
 
-// Key is one key as it is kept. The key itself is shown once, when it is made.
+// Key is one stored key. The secret itself is shown once, when the key is created.
 type Key struct {
 	ID string `json:"id"`
-	// Owner is whose sandboxes the key sees; several keys may have the same one.
+	// Owner is the owner of the sandboxes that the key can access; several keys may share one.
 	Owner string  `json:"owner"`
 	Scope []Scope `json:"scope"`
 	// Hash is the SHA-256 of the key in hexadecimal. The key has 160 random bits, so a slow hash would protect nothing
@@ -50,20 +50,20 @@ type Key struct {
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"`
 	Revoked time.Time `json:"revoked,omitzero"`
-	// MaxSandboxes and Rate bound what the key may use; 0 is the server's own bound.
+	// MaxSandboxes and Rate bound the key's use; 0 means the server's bound.
 	MaxSandboxes int     `json:"max_sandboxes,omitempty"`
 	Rate         float64 `json:"rate,omitempty"` // requests a second
 }
 
-// Usable says whether the key is neither revoked nor expired.
+// Usable reports whether the key is neither revoked nor expired.
 func (k Key) Usable(now time.Time) bool {
 	return k.Revoked.IsZero() && (k.Expires.IsZero() || now.Before(k.Expires))
 }
 
-// Has says whether the key has a scope.
+// Has reports whether the key has a scope.
 func (k Key) Has(scope Scope) bool { return slices.Contains(k.Scope, scope) }
 
-// Store is the file of keys. Its methods may be called at the same time, by several processes, too.
+// Store is the file of keys. Its methods are safe for concurrent use, even by several processes.
 type Store struct {
 	path string
 
@@ -77,13 +77,13 @@ type fileVersion struct {
 	modified time.Time
 }
 
-// Open names the file, which need not exist.
+// Open returns the store of a file, which need not exist.
 func Open(path string) *Store { return &Store{path: path} }
 
-// lockTimeout bounds how long a change waits for another process's, and lockPause is how often it looks.
+// lockTimeout bounds the wait for another process's change; lockPause is the interval between attempts.
 const lockTimeout, lockPause = 5 * time.Second, 10 * time.Millisecond
 
-// prefix begins every key, so that scanners for leaked secrets find them.
+// prefix begins every key, so that scanners for leaked secrets can find it.
 const prefix = "sb_"
 
 // Create makes a key and returns it with the secret that its user needs.
@@ -133,7 +133,7 @@ func (s *Store) List() ([]Key, error) {
 	return slices.Clone(s.known), nil
 }
 
-// Verify finds the usable key that a secret belongs to. KindUnauthorized: there is none.
+// Verify returns the usable key of a secret. KindUnauthorized: there is none.
 func (s *Store) Verify(secret string) (Key, error) {
 	known, err := s.List()
 	if err != nil {
@@ -167,7 +167,7 @@ func hash(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// refresh reads the file when it is another one than was read last.
+// refresh reads the file if it changed since the last read.
 func (s *Store) refresh() error {
 	info, err := os.Stat(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -205,7 +205,7 @@ func (s *Store) read() ([]Key, error) {
 	return known, nil
 }
 
-// change replaces the file by what do makes of its keys.
+// change replaces the keys in the file with the result of do.
 func (s *Store) change(do func([]Key) ([]Key, error)) (err error) {
 	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
 		return core.Errorf(core.KindUnavailable, "key", s.path, "%w", err)

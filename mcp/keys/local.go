@@ -14,15 +14,15 @@ import (
 	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
-// localPrefix begins the local key. It is no key's id, which has eight characters.
+// localPrefix begins the local key. It cannot be a key's id, which has eight characters.
 const localPrefix = prefix + "local_"
 
 // maxLocal bounds the file of the local key, in bytes.
 const maxLocal = 1 << 10
 
-// Local is the key that a user's own programs use for the user's own server on this machine. Unlike the keys of a
-// Store it has no owner of its own: it opens everything that the user has. Only the user can read its file. The zero
-// value matches nothing.
+// Local is the key of the user's own programs for the user's own server on this machine. Unlike a key of a Store it has
+// no owner: it gives access to everything that the user has. Only the user can read its file. The zero value matches
+// nothing.
 type Local struct{ secret string }
 
 // OpenLocal reads the local key, or makes it when path does not exist. A file that others may read is an error of
@@ -75,7 +75,7 @@ func readLocal(path string) (Local, error) {
 	return Local{secret}, nil
 }
 
-// makeLocal writes a new key. fs.ErrExist: another process was first.
+// makeLocal writes a new key. fs.ErrExist: another process wrote it first.
 func makeLocal(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

@@ -47,7 +47,7 @@ func TestLocalKey(t *testing.T) {
 	}
 }
 
-// A key that others could read, or wrote, is no secret.
+// OpenLocal refuses a key that other users could read or have written.
 func TestForeignLocalKeyIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "mcp.key")

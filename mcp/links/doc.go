@@ -2,5 +2,5 @@
 //
 // It may import core, core/service, mcp/auth and mcp/reply.
 //
-// Start reading at links.go: a Grant is what a link allows, and its signature is the only proof of it.
+// Start reading at links.go: a Grant describes the permission of a link, and its signature is the only proof of it.
 package links

@@ -17,21 +17,21 @@ import (
 	"github.com/seed-0724f904/sb/mcp/reply"
 )
 
-// Files answers links.
+// Files serves links.
 type Files struct {
 	Links *Links
-	// Service is the service as a caller sees it; session names the caller in the audit log.
+	// Service returns the service for a caller; client names the caller in the audit log.
 	Service func(identity auth.Identity, client string) *service.Service
 	// Changed reports that a file of a sandbox was written.
 	Changed func(sb core.Sandbox, path string)
 }
 
-// Find reads the link that a request's path names as its token.
+// Find returns the grant in the token of a request's path.
 func (f Files) Find(r *http.Request) (Grant, error) {
 	return f.Links.Check(r.PathValue("token"), time.Now())
 }
 
-// Serve does what a link allows.
+// Serve performs the request that a link allows.
 func (f Files) Serve(response http.ResponseWriter, r *http.Request, g Grant) {
 	svc := f.Service(auth.Identity{Owner: g.Owner, Isolated: g.Isolated}, "link")
 	switch {
@@ -56,7 +56,7 @@ func fileError(response http.ResponseWriter, err error) {
 	http.Error(response, err.Error(), status)
 }
 
-// harmless are the types that a browser shows without running anything.
+// harmless reports whether a browser shows the type without running code.
 func harmless(mimeType string) bool {
 	return slices.Contains(
 		[]string{
@@ -121,7 +121,7 @@ const (
 	readTimeout = 30 * time.Second
 )
 
-// patientReader gives each read from a client its own time.
+// patientReader sets a new deadline for each read from a client.
 type patientReader struct {
 	r       io.Reader
 	control *http.ResponseController
@@ -132,8 +132,8 @@ func (p *patientReader) Read(b []byte) (int, error) {
 	return p.r.Read(b)
 }
 
-// sandboxFile reads a file of a sandbox from any place: providers only read from the beginning, so
-// what is before the place is read and dropped.
+// sandboxFile reads a file of a sandbox at any offset. Providers read only from the beginning, so it discards the bytes
+// before the offset.
 type sandboxFile struct {
 	ctx     context.Context //nolint:containedctx // lives for one request
 	service *service.Service
@@ -143,7 +143,7 @@ type sandboxFile struct {
 
 	offset  int64
 	content io.ReadCloser
-	at      int64 // where content stands
+	at      int64 // the offset of content
 }
 
 func (f *sandboxFile) Seek(offset int64, whence int) (int64, error) {

@@ -17,22 +17,22 @@ import (
 // A secret of this process signs the links, so they end with the process. The zero value makes no links until Open.
 type Links struct{ at atomic.Pointer[linkBase] }
 
-// linkBase is where links lead, and the secret that signs them.
+// linkBase has the base URL of the links and the secret that signs them.
 type linkBase struct {
 	url    string
 	secret []byte
 }
 
-// Open makes links to a server over HTTP possible; the URL has no path.
+// Open enables links to a server over HTTP; url has no path.
 func (l *Links) Open(url string) { l.at.Store(&linkBase{url: url, secret: []byte(rand.Text())}) }
 
-// Grant is what a link allows.
+// Grant describes the permission of a link.
 type Grant struct {
 	Sandbox string `json:"s"` // provider/id
 	Path    string `json:"p"`
 	Write   bool   `json:"w,omitempty"`
 	Owner   string `json:"o"`
-	// Isolated and Key are the caller's; a revoked key takes its links with it.
+	// Isolated and Key are the caller's. Revoking the key invalidates its links.
 	Isolated bool   `json:"i,omitempty"`
 	Key      string `json:"k,omitempty"`
 	Expires  int64  `json:"e"` // Unix seconds
@@ -59,7 +59,7 @@ func (l *Links) Make(g Grant) (string, error) {
 	return base.url + "/files/" + encode(payload) + "." + encode(base.sign(payload)), nil
 }
 
-// Check reads a token. Whatever is wrong with it, the answer is the same.
+// Check returns the grant of a token. Every invalid token gives the same error.
 func (l *Links) Check(token string, now time.Time) (Grant, error) {
 	refused := core.Errorf(core.KindNotFound, "link", "", "this link is not valid, or not any more")
 	base := l.at.Load()

@@ -14,7 +14,7 @@ const (
 	maxBudget     = 100_000
 )
 
-// BudgetOf is the budget that a call asks for.
+// BudgetOf clamps a requested budget; 0 or less means DefaultBudget.
 func BudgetOf(requested int) int {
 	if requested <= 0 {
 		return DefaultBudget
@@ -25,13 +25,13 @@ func BudgetOf(requested int) int {
 // Clipped is a piece of output that fits a budget.
 type Clipped struct {
 	Text string
-	// Cut says that bytes are missing; binary that it is a note instead of the bytes.
+	// Cut reports missing bytes. Binary reports that Text is a note instead of the bytes.
 	Cut, Binary bool
 }
 
-// Clip renders head and end, of a stream of total bytes, in at most budget characters: the beginning and
-// the end, and between them a line that says what is missing and where the whole is. Of a stream that is not
-// complete, characters may be cut at both ends.
+// Clip renders a stream of total bytes in at most budget characters: its beginning head, its end, and a line between
+// them. The line names the number of missing bytes and the source of the whole. If the stream is not complete, a
+// character may be cut at either end.
 func Clip(head, end []byte, total int64, budget int, complete bool, whole string) Clipped {
 	if total == 0 {
 		return Clipped{}
@@ -62,7 +62,7 @@ func binaryNote(head []byte, total int64, whole string) string {
 	)
 }
 
-// FirstRunes is the beginning of data in at most n characters, whole lines where that loses little.
+// FirstRunes returns the beginning of data, at most n characters. It ends at a line's end where that loses little.
 func FirstRunes(data []byte, n int) []byte {
 	size := 0
 	for ; n > 0 && size < len(data); n-- {
@@ -75,7 +75,7 @@ func FirstRunes(data []byte, n int) []byte {
 	return data[:size]
 }
 
-// lastRunes is the end of data in at most n characters, whole lines where that loses little.
+// lastRunes returns the end of data, at most n characters. It begins at a line's beginning where that loses little.
 func lastRunes(data []byte, n int) []byte {
 	at := len(data)
 	for ; n > 0 && at > 0; n-- {
@@ -89,7 +89,7 @@ func lastRunes(data []byte, n int) []byte {
 	return data[at:]
 }
 
-// Share divides a budget between two streams: each gets what it needs while the other leaves room.
+// Share divides a budget between two streams. A stream that needs less than half leaves the rest to the other.
 func Share(budget int, stdout, stderr int64) (forStdout, forStderr int) {
 	half := int64(budget / 2)
 	switch {
@@ -101,7 +101,7 @@ func Share(budget int, stdout, stderr int64) (forStdout, forStderr int) {
 	return budget / 2, budget / 2
 }
 
-// OneLine is the last line of output that says something, for a progress message.
+// OneLine returns the last non-empty line of output, shortened for a progress message.
 func OneLine(data []byte) string {
 	text := strings.ToValidUTF8(string(data), "")
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })

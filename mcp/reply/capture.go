@@ -7,17 +7,17 @@ import (
 	"github.com/seed-0724f904/sb/core/redact"
 )
 
-// captureSide is how much of the beginning and of the end of a stream a capture keeps.
+// captureSide is the number of bytes that a capture keeps of each end of a stream.
 const captureSide = 512 << 10
 
-// Capture keeps the beginning and the end of what is written to it, however much that is, without the values of
-// secrets. It never fails and never blocks its writer for long.
+// Capture is a writer that keeps the beginning and the end of its input, without the values of secrets. It never fails
+// and never blocks its writer for long.
 type Capture struct {
 	mu    sync.Mutex
 	clean *redact.Stream // nil cleans nothing
 	head  []byte
 	tail  []byte // a ring once it is full
-	next  int    // where in tail the oldest byte stands
+	next  int    // index of the oldest byte in tail
 	total int64
 	fresh []byte // the newest, for progress
 }
@@ -25,7 +25,7 @@ type Capture struct {
 // NewCapture makes a capture; clean may be nil.
 func NewCapture(clean *redact.Stream) *Capture { return &Capture{clean: clean} }
 
-// freshLimit is how much a progress message may show.
+// freshLimit bounds the output in a progress message, in bytes.
 const freshLimit = 2 << 10
 
 // Write implements io.Writer.
@@ -40,7 +40,7 @@ func (c *Capture) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Settle keeps what was held back because it could have been the beginning of a secret: no more will come.
+// Settle adds the bytes that were held back as a possible beginning of a secret. No Write may follow.
 func (c *Capture) Settle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,7 +70,7 @@ func (c *Capture) keep(p []byte) {
 	}
 }
 
-// Newest returns what was written since it was last called, or the end of it.
+// Newest returns the output since the previous call, or the end of it.
 func (c *Capture) Newest() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,8 +79,8 @@ func (c *Capture) Newest() []byte {
 	return fresh
 }
 
-// Snapshot returns the beginning, the end, and the count of all bytes. When nothing is missing between them, end is
-// nil.
+// Snapshot returns the beginning, the end and the number of all bytes. If no bytes are missing between them, head has
+// all of them and end is nil.
 func (c *Capture) Snapshot() (head, end []byte, total int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

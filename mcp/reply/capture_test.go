@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// A capture keeps the beginning and the end of the output, whatever sizes the writes have.
+// A capture keeps the beginning and the end of the output for any sizes of the writes.
 func FuzzCapture(f *testing.F) {
 	f.Add(uint32(10), uint16(3))
 	f.Add(uint32(captureSide), uint16(1000))

@@ -1,6 +1,6 @@
-// Package reply makes content fit into a reply: output in a budget of characters, pictures scaled down, types of files.
+// Package reply makes content fit into a reply: it clips output, scales pictures and detects file types.
 //
 // It may import core.
 //
-// Start reading at budget.go: Clip renders what a Capture kept of a stream.
+// Start reading at budget.go: Clip renders the content of a Capture.
 package reply

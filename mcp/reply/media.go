@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// SniffSize is how much of a file tells its type.
+// SniffSize is the number of bytes that identify a file's type.
 const SniffSize = 512
 
-// MimeOf is a file's type by its content, and by its name where the content says little.
+// MimeOf returns a file's type by its content, or by its name where the content is not specific.
 func MimeOf(name string, beginning []byte) string {
 	sniffed, _, _ := mime.ParseMediaType(http.DetectContentType(beginning))
 	if sniffed != "text/plain" && sniffed != "application/octet-stream" && sniffed != "text/xml" {
@@ -34,10 +34,10 @@ func IsPicture(mimeType string) bool {
 	return mimeType == "image/png" || mimeType == "image/jpeg" || mimeType == "image/gif"
 }
 
-// IsText says whether bytes are text for a model: UTF-8 without NUL, where a character may be cut at either end.
+// IsText reports whether data is text for a model: UTF-8 without NUL. A character may be cut at either end.
 func IsText(data []byte) bool { return IsTextRange(data, false, false) }
 
-// IsTextRange is isText of a part that begins or ends with the whole, where no character is cut.
+// IsTextRange is IsText for a range. begins and ends report that no character is cut at that side.
 func IsTextRange(data []byte, begins, ends bool) bool {
 	if !begins {
 		data = TrimStart(data)
@@ -48,10 +48,10 @@ func IsTextRange(data []byte, begins, ends bool) bool {
 	return bytes.IndexByte(data, 0) < 0 && utf8.Valid(data)
 }
 
-// trimPartial cuts what is left of a character at the beginning and at the end.
+// trimPartial removes a partial character at the beginning and at the end.
 func trimPartial(data []byte) []byte { return TrimEnd(TrimStart(data)) }
 
-// TrimStart cuts what is left of a character at the beginning.
+// TrimStart removes a partial character at the beginning.
 func TrimStart(data []byte) []byte {
 	for i := 0; i < utf8.UTFMax-1 && len(data) > 0 && !utf8.RuneStart(data[0]); i++ {
 		data = data[1:]
@@ -59,7 +59,7 @@ func TrimStart(data []byte) []byte {
 	return data
 }
 
-// TrimEnd cuts what is left of a character at the end.
+// TrimEnd removes a partial character at the end.
 func TrimEnd(data []byte) []byte {
 	for i := 1; i <= min(utf8.UTFMax-1, len(data)); i++ {
 		if at := len(data) - i; utf8.RuneStart(data[at]) {

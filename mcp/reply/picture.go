@@ -14,18 +14,18 @@ import (
 const (
 	// pictureSide is the longest side of a picture in a reply.
 	pictureSide = 768
-	// PictureBytes bounds what is read of a picture, picturePixels what is decoded, in up to 8 bytes each.
+	// PictureBytes bounds the bytes read of a picture. picturePixels bounds its decoded pixels, of up to 8 bytes each.
 	PictureBytes  = 32 << 20
 	picturePixels = 32 << 20
-	// pictureReply bounds a picture that goes into a reply as it is.
+	// pictureReply bounds a picture that is returned unchanged, in bytes.
 	pictureReply = 1 << 20
 )
 
-// Pictures decodes one picture at a time: a small file can be hundreds of megabytes then, and sandboxes write what they
-// want.
+// Pictures decodes one picture at a time: a small file can expand to hundreds of megabytes, and sandboxes are not
+// trusted.
 type Pictures struct{ mu sync.Mutex }
 
-// Scaled returns a picture that fits into a reply: itself when it is small, else a smaller one.
+// Scaled returns a picture that fits into a reply: the original if it is small, else a smaller version.
 func (p *Pictures) Scaled(data []byte) (small []byte, mimeType string, ok bool) {
 	config, format, err := image.DecodeConfig(bytes.NewReader(data))
 	if err != nil || config.Width <= 0 || config.Height <= 0 || config.Width > picturePixels/config.Height {
@@ -43,7 +43,7 @@ func (p *Pictures) Scaled(data []byte) (small []byte, mimeType string, ok bool) 
 	}
 	width, height := pictureSide, max(1, config.Height*pictureSide/config.Width)
 	switch {
-	case fits: // it has more in it than the picture
+	case fits: // the dimensions fit, but the file is too large
 		width, height = config.Width, config.Height
 	case config.Height > config.Width:
 		width, height = max(1, config.Width*pictureSide/config.Height), pictureSide

@@ -18,22 +18,22 @@ import (
 	"github.com/seed-0724f904/sb/mcp/auth"
 )
 
-// Session is one client, for as long as it is there: until its transport says otherwise, or where the transport knows
-// of no session until it is silent for a lease. Requests without a session of the protocol share one for each owner.
+// Session is one client. It ends when its transport reports the end. If the transport has no sessions, it ends after a
+// lease without requests. Requests without a protocol session share one Session for each API key or owner.
 type Session struct {
 	ID       string
 	identity auth.Identity
 
 	mu sync.Mutex
-	// requests are under way; the last was until lastSeen.
+	// requests is the number of requests under way; lastSeen is the time of the last activity.
 	requests int
 	lastSeen time.Time
-	// Gone says that the client is not there any more.
+	// gone is true once the client has left.
 	gone bool
-	// boxes are the sandboxes that the session keeps alive; true for those whose provider cannot renew: nothing but the
-	// session ends them early.
+	// boxes are the sandboxes that the session keeps alive. The value is true if the provider cannot renew leases: then
+	// only the session ends the sandbox early.
 	boxes map[string]bool
-	roots *[]string // host directories; nil while they were not asked for
+	roots *[]string // host directories; nil until requested
 }
 
 func (s *Session) touch() {
@@ -42,14 +42,14 @@ func (s *Session) touch() {
 	s.lastSeen = time.Now()
 }
 
-// Enter says that a request is under way, until leave.
+// Enter records the start of a request; Leave records its end.
 func (s *Session) Enter() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests++
 }
 
-// Leave ends what Enter began.
+// Leave records the end of a request.
 func (s *Session) Leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,14 +57,14 @@ func (s *Session) Leave() {
 	s.lastSeen = time.Now()
 }
 
-// silent says whether nothing was heard of the client for so long.
+// silent reports whether the client made no request for the given time.
 func (s *Session) silent(now time.Time, long time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.requests == 0 && now.Sub(s.lastSeen) > long
 }
 
-// Lease makes the session keep a sandbox alive. It says whether the client is there to keep it for.
+// Lease makes the session keep a sandbox alive. It reports whether the client is still connected.
 func (s *Session) Lease(sb core.Sandbox) (there bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,45 +88,45 @@ func (s *Session) Release(ref string) {
 	delete(s.boxes, ref)
 }
 
-// KnownRoots returns the client's host directories; nil while they were not asked for.
+// KnownRoots returns the client's host directories; nil until requested.
 func (s *Session) KnownRoots() *[]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.roots
 }
 
-// SetRoots keeps the client's host directories; nil forgets them.
+// SetRoots stores the client's host directories; nil removes them.
 func (s *Session) SetRoots(dirs *[]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.roots = dirs
 }
 
-// refs are the sandboxes that the session keeps alive.
+// refs returns the references of the sandboxes that the session keeps alive.
 func (s *Session) refs() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Sorted(maps.Keys(s.boxes))
 }
 
-// Table are the clients of a server.
+// Table has the clients of a server.
 type Table struct {
 	Options
 	mu   sync.Mutex
 	byID map[string]*Session
-	// registered has the owner of each session that mcp-go knows, can what its client said that it can do: mcp-go's own
-	// sessions of SSE do not keep that.
+	// registered maps each session of mcp-go to its owner. can has the capabilities that the client declared: mcp-go does
+	// not keep them for SSE.
 	registered map[string]string
 	can        map[string]mcp.ClientCapabilities
 }
 
-// Options say how sessions keep sandboxes alive.
+// Options configure how sessions keep sandboxes alive.
 type Options struct {
 	Service *service.Service
 	Log     *slog.Logger
 	// Lease is how long a sandbox lives without a renewal.
 	Lease time.Duration
-	// Terminate ends the sandboxes of a client that left, instead of leaving them to their lease.
+	// Terminate ends the sandboxes of a client that left. Otherwise they live until their lease ends.
 	Terminate bool
 	// Context ends when the server does. Go starts a function in the background; the server waits for it.
 	Context context.Context //nolint:containedctx // sessions live as long as the server
@@ -140,7 +140,7 @@ func New(opts Options) *Table {
 	}
 }
 
-// Of finds the session of a request and notes that its client is there.
+// Of returns the session of a request and records the client's activity.
 func (s *Table) Of(ctx context.Context, identity auth.Identity) *Session {
 	id := ""
 	if client := server.ClientSessionFromContext(ctx); client != nil {
@@ -160,7 +160,7 @@ func (s *Table) Of(ctx context.Context, identity auth.Identity) *Session {
 	return found
 }
 
-// Hook has mcp-go tell of sessions that end.
+// Hook registers for the start and the end of mcp-go's sessions.
 func (s *Table) Hook(hooks *server.Hooks) {
 	hooks.AddOnRegisterSession(func(ctx context.Context, client server.ClientSession) {
 		s.mu.Lock()
@@ -188,7 +188,7 @@ func (s *Table) Hook(hooks *server.Hooks) {
 	})
 }
 
-// Capabilities are what the client of a request said that it can do.
+// Capabilities returns the capabilities that the client of a request declared.
 func (s *Table) Capabilities(ctx context.Context) mcp.ClientCapabilities {
 	client := server.ClientSessionFromContext(ctx)
 	if client == nil {
@@ -199,7 +199,7 @@ func (s *Table) Capabilities(ctx context.Context) mcp.ClientCapabilities {
 	return s.can[client.SessionID()]
 }
 
-// Belongs says whether a session of mcp-go is there and its owner's.
+// Belongs reports whether a session of mcp-go exists and belongs to owner.
 func (s *Table) Belongs(id, owner string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,14 +207,14 @@ func (s *Table) Belongs(id, owner string) bool {
 	return ok && have == owner
 }
 
-// StandingIDs lists the sessions that mcp-go knows.
+// StandingIDs lists the sessions that are registered with mcp-go.
 func (s *Table) StandingIDs() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.registered))
 }
 
-// standing says whether a session's transport will tell when it ends.
+// standing reports whether a session's transport will report its end.
 func (s *Table) standing(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,8 +259,7 @@ func (s *Table) RenewAll() {
 	}
 }
 
-// renew makes a session's sandboxes live for one lease more; the core sees to it that none lives beyond what was asked
-// for.
+// renew extends the session's sandboxes by one lease. The core keeps each within its requested lifetime.
 func (s *Table) renew(ctx context.Context, client *Session) {
 	for _, ref := range client.refs() {
 		switch err := s.extend(ctx, ref); {
@@ -288,7 +287,7 @@ func (s *Table) extend(ctx context.Context, ref string) error {
 	return err
 }
 
-// Keep makes a session keep a sandbox alive that it launched. A client that is gone by now has left it.
+// Keep makes a session keep alive a sandbox that it launched. If the client has left, Keep settles its sandboxes.
 func (s *Table) Keep(ctx context.Context, client *Session, sb core.Sandbox) {
 	there := client.Lease(sb)
 	s.renew(ctx, client)
@@ -297,7 +296,7 @@ func (s *Table) Keep(ctx context.Context, client *Session, sb core.Sandbox) {
 	}
 }
 
-// Gone forgets a client that is not there any more.
+// Gone removes a client that has left.
 func (s *Table) Gone(id string) {
 	s.mu.Lock()
 	client := s.byID[id]
@@ -312,7 +311,7 @@ func (s *Table) Gone(id string) {
 	s.Settle(client)
 }
 
-// Settle sees to what becomes of the sandboxes of a client that is gone. Those that another one uses stay with that.
+// Settle ends or leaves the sandboxes of a client that has left. Sandboxes of another session stay alive.
 func (s *Table) Settle(left *Session) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context), time.Minute)
 	defer cancel()
@@ -323,7 +322,7 @@ func (s *Table) Settle(left *Session) {
 	var boxes []string
 	left.mu.Lock()
 	for ref, fixed := range left.boxes {
-		if all || fixed { // what cannot be given a lease must not run on for days, and cost
+		if all || fixed { // a sandbox without a lease would run, and cost, for days
 			boxes = append(boxes, ref)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // Run is one run of a server.
 type Run struct {
 	Options
-	// Service is every operation. It is closed after the run.
+	// Service has every operation. It is closed after the run.
 	Service *service.Service
 	// Log receives the server's log records. It never writes to the protocol's stream.
 	Log *slog.Logger
@@ -24,48 +24,48 @@ type Run struct {
 	Err io.Writer
 }
 
-// Serve runs a server until ctx ends or its client is gone.
+// Serve runs a server until ctx ends or its client disconnects.
 type Serve func(ctx context.Context, run Run) error
 
-// Options say what a Server serves, and to whom.
+// Options configure a server: its tools, its limits and its transport.
 type Options struct {
-	// Version is sb's own.
+	// Version is the version of sb.
 	Version string
 
-	// Toolsets and Tools select what is served; both empty is the default toolset.
+	// Toolsets and Tools select the tools; if both are empty, the default toolset is served.
 	Toolsets, Tools []string
 	// ReadOnly leaves out every tool that changes something.
 	ReadOnly bool
 	// Compat serves another system's tool names and parameters instead of sb's.
 	Compat string
 
-	// Secrets are given to every sandbox that is launched here, unless the launch has others of these names.
+	// Secrets are added to every sandbox that is launched here, unless the launch has a secret of the same name.
 	Secrets []core.Secret
 
-	// Images names the image that code in a language runs in when no sandbox is named: "python", "javascript", "bash".
+	// Images maps a language to the image for code without a sandbox: "python", "javascript", "bash".
 	Images map[string]string
 
-	// SoftDeadline is when a call answers with what there is so far; 0 is 45 s.
+	// SoftDeadline bounds the time until a call returns its result so far; 0 means 45 s.
 	SoftDeadline time.Duration
-	// Budget is how many characters of output a reply has; 0 is 8000.
+	// Budget bounds the characters of output in a reply; 0 means 8000.
 	Budget int
 
-	// Policy is what may be launched.
+	// Policy restricts launches.
 	Policy service.LaunchPolicy
 	// NamePrefix begins the names of sandboxes launched here; "" is "mcp-".
 	NamePrefix string
 	// MaxSandboxes bounds the live sandboxes of one owner that were launched here; 0 is no bound.
 	MaxSandboxes int
-	// OnDisconnect is what becomes of a session's sandboxes when its client is gone.
+	// OnDisconnect is the treatment of a session's sandboxes after its client disconnects.
 	OnDisconnect OnDisconnect
 	// Lease is how long sandboxes outlive their client under Lease; 0 is 15 min.
 	Lease time.Duration
 
-	// AllowPaths are the host directories that push and pull may touch, besides the client's roots.
+	// AllowPaths are the host directories that push and pull may access, besides the client's roots.
 	AllowPaths []string
 	// UseRoots lets a client's roots widen AllowPaths; over HTTP roots name the client's machine, not this one.
 	UseRoots bool
-	// NoElicit never asks the user; what would be asked is done.
+	// NoElicit skips questions to the user, as if the user agreed.
 	NoElicit bool
 
 	// Transport carries the protocol; "" is Stdio. HTTP configures the other two.
@@ -73,7 +73,7 @@ type Options struct {
 	HTTP      HTTP
 }
 
-// Transport is how clients reach a server.
+// Transport is the connection between clients and a server.
 type Transport string
 
 const (
@@ -88,47 +88,47 @@ const (
 // Transports names the transports.
 func Transports() []string { return []string{string(Stdio), string(StreamableHTTP), string(SSE)} }
 
-// HTTP says how a server listens. Both HTTP transports are served whichever was asked for.
+// HTTP configures a server over HTTP. It always serves both HTTP transports.
 type HTTP struct {
-	// Host and Port are where it listens; port 0 is a free one.
+	// Host and Port are the listening address; port 0 selects a free one.
 	Host string
 	Port int
 	// TLSCert and TLSKey are PEM files; both or neither.
 	TLSCert, TLSKey string
-	// PublicURL is how clients reach the server, for links; "" is where it listens.
+	// PublicURL is the URL for clients and links; "" means the listening address.
 	PublicURL string
-	// AllowHosts and AllowOrigins are taken in the headers Host and Origin beside the server's own.
+	// AllowHosts and AllowOrigins are accepted in the headers Host and Origin, besides the server's own.
 	AllowHosts, AllowOrigins []string
 
 	// KeysFile has the API keys.
 	KeysFile string
-	// LocalKeyFile has the key of the user's own programs, which is made when it is missing. It counts on loopback only.
+	// LocalKeyFile has the key of the user's own programs. It is created when missing, and valid on loopback only.
 	LocalKeyFile string
-	// NoAuth serves every user and program of this machine without a key. It is for loopback, and only as long as
-	// there is neither an API key nor an issuer.
+	// NoAuth serves every user and program of this machine without a key. It is allowed only on loopback, without API keys
+	// and without an issuer.
 	NoAuth bool
-	// Issuer and Audience make tokens of an OAuth issuer valid: signed by it, for this audience.
+	// Issuer and Audience make tokens of an OAuth issuer valid, if it signed them for this audience.
 	Issuer, Audience string
 
 	// MaxBody bounds a request's body; 0 is 64 MiB.
 	MaxBody int64
-	// Rate is how many requests a second one owner may make; 0 is 50, negative no bound.
+	// Rate bounds the requests per second of one owner; 0 means 50, negative means no bound.
 	Rate float64
-	// HeaderTimeout is how long a request's headers may take; 0 is 10 s.
+	// HeaderTimeout bounds the time for a request's headers; 0 means 10 s.
 	HeaderTimeout time.Duration
 	// MaxConnections bounds the connections; 0 is 1024.
 	MaxConnections int
 }
 
-// OnDisconnect is what becomes of a session's sandboxes when its client is gone.
+// OnDisconnect is the treatment of a session's sandboxes after its client disconnects.
 type OnDisconnect string
 
 const (
-	// Lease lets them end by themselves some time later, so that a client that comes back finds them.
+	// Lease lets them live for one lease, so that a client that reconnects finds them.
 	Lease OnDisconnect = "lease"
 	// Terminate ends them at once.
 	Terminate OnDisconnect = "terminate"
-	// Detach leaves them to their own timeout.
+	// Detach leaves them running until their own timeout.
 	Detach OnDisconnect = "detach"
 )
 
@@ -140,7 +140,7 @@ const (
 	CodeSandboxMCP      = "code-sandbox-mcp"
 )
 
-// Compats names them.
+// Compats lists these systems.
 func Compats() []string { return []string{MCP4Modal, DockerSandboxServer, MCPSandbox, CodeSandboxMCP} }
 
 // The toolsets.
@@ -155,7 +155,7 @@ const (
 	Network   = "network"
 	Stores    = "stores"
 	Links     = "links"
-	// Default is what is served when nothing is asked for, All is everything.
+	// Default is the toolset without a selection; All has every toolset.
 	Default = "default"
 	All     = "all"
 )

@@ -18,10 +18,10 @@ import (
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
-// Host is what the calls of one server share. The caller of newHost fills the exported fields before the first call.
+// Host has the state that all calls of one server share. Its creator fills the exported fields before the first call.
 type Host struct {
 	Options  setup.Options
-	Service  *service.Service // for all owners; a call sees its own part
+	Service  *service.Service // for all owners; each Call has its own
 	Sessions *session.Table
 	Links    *links.Links
 	Log      *slog.Logger
@@ -41,12 +41,12 @@ type Host struct {
 // RunningCommands counts the commands whose output the server holds.
 func (h *Host) RunningCommands() int { return h.running.Count() }
 
-// Call is one tool call (or one read of a resource) and who makes it.
+// Call is one tool call, or one read of a resource, with its caller.
 type Call struct {
 	Host     *Host
 	Identity auth.Identity
 	Session  *session.Session
-	// Service sees what the caller may see.
+	// Service has the caller's permissions.
 	Service *service.Service
 	Request mcp.CallToolRequest
 	// notices are sentences for the user, which the result carries.
@@ -56,7 +56,7 @@ type Call struct {
 	mu   sync.Mutex
 }
 
-// Call begins a call, or with the zero request the read of a resource, for the caller that ctx names.
+// Call returns a Call for the caller in ctx. The zero request stands for the read of a resource.
 func (h *Host) Call(ctx context.Context, request mcp.CallToolRequest) *Call {
 	identity := auth.IdentityFrom(ctx)
 	client := h.Sessions.Of(ctx, identity)
@@ -64,13 +64,13 @@ func (h *Host) Call(ctx context.Context, request mcp.CallToolRequest) *Call {
 	return &Call{Host: h, Identity: identity, Session: client, Service: svc, Request: request}
 }
 
-// The labels that say whose a sandbox is and that it was launched here.
+// The labels that name a sandbox's owner and the session that launched it.
 const (
 	ownerLabel   = "sb.mcp.owner"
 	sessionLabel = "sb.mcp.session"
 )
 
-// ServiceFor is the service as one caller sees it.
+// ServiceFor returns the service with the permissions and limits of one caller.
 func (h *Host) ServiceFor(identity auth.Identity, client string) *service.Service {
 	scope := service.Scope{
 		Actor: "mcp/" + client, NamePrefix: h.Options.NamePrefix, MaxSandboxes: h.Options.MaxSandboxes,
@@ -87,8 +87,8 @@ func (h *Host) ServiceFor(identity auth.Identity, client string) *service.Servic
 	return h.Service.Within(scope)
 }
 
-// Resolve finds the sandbox that an argument names, and knows its secrets then: what cannot be kept out of its output
-// is not shown.
+// Resolve finds a sandbox by reference and loads its secrets, which output must not show. It returns an error if they
+// cannot be loaded.
 func (c *Call) Resolve(ctx context.Context, ref string) (core.Sandbox, error) {
 	sb, err := c.Find(ctx, ref)
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *Call) Resolve(ctx context.Context, ref string) (core.Sandbox, error) {
 	return sb, nil
 }
 
-// Use is resolve for what works with the sandbox, which lives on as long as its user does.
+// Use is Resolve for a call that works with the sandbox. The session then keeps a leased sandbox alive.
 func (c *Call) Use(ctx context.Context, ref string) (core.Sandbox, error) {
 	sb, err := c.Resolve(ctx, ref)
 	if err == nil {
@@ -109,7 +109,7 @@ func (c *Call) Use(ctx context.Context, ref string) (core.Sandbox, error) {
 	return sb, err
 }
 
-// Find is resolve for what shows nothing of the sandbox's: by the name it was asked for, too, where a prefix was added.
+// Find is Resolve without secrets, for calls that show no content. It also accepts a name without the server's prefix.
 func (c *Call) Find(ctx context.Context, ref string) (core.Sandbox, error) {
 	if ref == "" {
 		return core.Sandbox{}, core.Errorf(core.KindUsage, "resolve", "", "no sandbox is named").
@@ -140,18 +140,18 @@ func (c *Call) Progress(ctx context.Context, message string) {
 	c.Sent++
 	sent := c.Sent
 	c.mu.Unlock()
-	// A client that is too slow misses some; the result has it all.
+	// A client that is too slow misses some notifications; the result is complete.
 	_ = server.ServerFromContext(ctx).SendNotificationToClient(ctx, string(mcp.MethodNotificationProgress), map[string]any{
 		"progressToken": meta.ProgressToken, "progress": sent, "message": message,
 	})
 }
 
-// Keep makes the session keep a sandbox alive that it launched. A client that is gone by now has left it.
+// Keep makes the session keep alive a sandbox that it launched. If the client has left, Keep settles its sandboxes.
 func (c *Call) Keep(ctx context.Context, sb core.Sandbox) {
 	c.Host.Sessions.Keep(ctx, c.Session, sb)
 }
 
-// adopt lets a session keep a leased sandbox alive that it uses and that another one launched.
+// adopt makes the session keep alive a leased sandbox that another session launched.
 func (c *Call) adopt(sb core.Sandbox) {
 	if sb.Lease.Renewed && sb.State.Live() {
 		c.Session.Lease(sb)

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
-// Catalogue is every tool of sb's own, in the order in which they are shown.
+// Catalogue returns every tool of sb, in display order.
 func Catalogue() []Tool {
 	return slices.Concat(
 		sandboxTools(), execTools(), fileTools(), transferTools(), packageTools(), lifecycleTools(), costTools(),
@@ -16,7 +16,7 @@ func Catalogue() []Tool {
 	)
 }
 
-// Select picks the tools of sb's own that options ask for.
+// Select returns sb's tools that the options select.
 func Select(opts setup.Options) ([]Tool, error) {
 	all := Catalogue()
 	if len(opts.Toolsets)+len(opts.Tools) == 0 {
@@ -51,7 +51,7 @@ func Select(opts setup.Options) ([]Tool, error) {
 	return tools, nil
 }
 
-// OverHTTP says whether clients come over HTTP, where files travel by links.
+// OverHTTP reports whether clients connect over HTTP and transfer files by links.
 func OverHTTP(opts setup.Options) bool {
 	return opts.Transport == setup.StreamableHTTP || opts.Transport == setup.SSE
 }

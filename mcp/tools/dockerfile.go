@@ -13,7 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/mcp/reply"
 )
 
-// writtenFiles remembers which files this server wrote into sandboxes, in their order among the commands.
+// writtenFiles records the files that this server wrote into sandboxes, with the time of each write.
 type writtenFiles struct {
 	mu    sync.Mutex
 	bySbx map[string][]writtenFile
@@ -60,11 +60,11 @@ func (o DockerfileOut) Text() string {
 	return o.Dockerfile + "\nLeft out:\n- " + strings.Join(o.LeftOut, "\n- ")
 }
 
-// inlineFile is how large a file may be to stand in a Dockerfile.
+// inlineFile bounds the size of a file in a Dockerfile, in bytes.
 const inlineFile = 64 << 10
 
-// Dockerfile writes down what was done in a sandbox: the image, the files that this server wrote, and the
-// commands that succeeded.
+// Dockerfile writes a Dockerfile of a sandbox: its image, the files that this server wrote, and the commands that
+// succeeded.
 func Dockerfile(ctx context.Context, c *Call, in SandboxIn) (DockerfileOut, error) {
 	sb, err := c.Resolve(ctx, in.Sandbox)
 	if err != nil {
@@ -85,7 +85,7 @@ func Dockerfile(ctx context.Context, c *Call, in SandboxIn) (DockerfileOut, erro
 	return out, err
 }
 
-// inline reads a file that can stand in a Dockerfile, or says why it cannot.
+// inline reads a file for a Dockerfile. why is the reason for leaving it out.
 func (c *Call) inline(ctx context.Context, ref, name string) (text string, executable bool, why string) {
 	info, err := c.Service.Files.Stat(ctx, ref, name)
 	if err != nil {

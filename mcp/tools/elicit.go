@@ -9,14 +9,14 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// InputNeeded is the error of a tool that has to ask before it continues. The client's answer comes with a second call
-// of the tool. For clients of older protocols, mcp-go asks and calls the tool again.
+// InputNeeded is the error of a tool that needs the user's input. The client's answer comes with a second call of the
+// tool. For clients of older protocols, mcp-go requests the input and calls the tool again.
 type InputNeeded struct{ Ask *server.InputRequestBuilder }
 
 // Error implements error.
 func (*InputNeeded) Error() string { return "input is needed" }
 
-// Capabilities are what the client says it can do.
+// Capabilities returns the capabilities that the client declared.
 func (c *Call) Capabilities(ctx context.Context) mcp.ClientCapabilities {
 	if info := server.RequestProtocolInfoFromContext(ctx); info != nil && info.ClientCapabilities != nil {
 		return *info.ClientCapabilities
@@ -27,8 +27,8 @@ func (c *Call) Capabilities(ctx context.Context) mcp.ClientCapabilities {
 	return c.Host.Sessions.Capabilities(ctx)
 }
 
-// confirm asks the user, where the client can do that, before something that they might regret. It returns
-// nil when they agreed or the client cannot ask. A client that could, over a transport that cannot, is refused.
+// confirm asks the user before a costly or irreversible operation. It returns nil if the user agrees or the client
+// cannot ask. A client that could ask, over a transport that cannot, gets an error.
 func (c *Call) confirm(ctx context.Context, id, question string) error {
 	if c.Host.Options.NoElicit || c.Capabilities(ctx).Elicitation == nil {
 		return nil

@@ -77,7 +77,7 @@ func execTools() []Tool {
 	}
 }
 
-// deadline is the soft deadline that a call asks for.
+// deadline returns the soft deadline of a call: the given seconds, or the server's default.
 func (c *Call) deadline(seconds *int) time.Duration {
 	if seconds == nil {
 		return c.Host.Options.SoftDeadline
@@ -85,8 +85,7 @@ func (c *Call) deadline(seconds *int) time.Duration {
 	return time.Duration(min(max(*seconds, 0), maxWaitSeconds)) * time.Second
 }
 
-// seconds is a time that a call asks for; a century stands for all that is longer, and could not be told in
-// nanoseconds.
+// seconds converts a number of seconds. It clamps at a century, since longer times overflow nanoseconds.
 func seconds(n int) time.Duration {
 	const century = 100 * 365 * 24 * 3600
 	return time.Duration(min(max(n, -century), century)) * time.Second
@@ -95,7 +94,7 @@ func seconds(n int) time.Duration {
 // maxWaitSeconds bounds wait_seconds.
 const maxWaitSeconds = 3600
 
-// Budget is how many characters of output the reply may have; 0 asks for the server's default.
+// Budget returns the number of characters for a reply; 0 selects the server's default.
 func (c *Call) Budget(requested int) int {
 	return reply.BudgetOf(cmp.Or(requested, c.Host.Options.Budget))
 }
@@ -145,7 +144,7 @@ func waitExec(ctx context.Context, c *Call, in waitIn) (ExecResult, error) {
 	)
 }
 
-// signalNumber is the same on every Linux.
+// signalNumber returns the number of a signal, which is the same on every Linux.
 func signalNumber(name string) int {
 	return map[string]int{
 		"HUP": 1, "INT": 2, "QUIT": 3, "KILL": sigKill, "USR1": 10, "USR2": 12, "": sigTerm, "TERM": sigTerm, "CONT": 18,
@@ -173,10 +172,10 @@ func killExec(ctx context.Context, c *Call, in killIn) (ExecResult, error) {
 	return result, err
 }
 
-// MaxCode is how much code fits into one argument of a command.
+// MaxCode bounds the code in one argument of a command, in bytes.
 const MaxCode = 96 << 10
 
-// RunCode runs a program, without a sandbox in one of its own.
+// RunCode runs a program in a sandbox, or in a temporary one.
 func RunCode(ctx context.Context, c *Call, in CodeIn) (ExecResult, error) {
 	if len(in.Code) > MaxCode {
 		return ExecResult{}, core.Errorf(core.KindUsage, "run_code", "", "the code is longer than %d bytes", MaxCode).
@@ -197,7 +196,7 @@ func RunCode(ctx context.Context, c *Call, in CodeIn) (ExecResult, error) {
 	}, core.Spec{Image: c.Host.Options.Images[in.Language]})
 }
 
-// Code runs a program in a sandbox, or without one in a sandbox of its own that is gone when the program has ended.
+// Code runs a program in a sandbox. Without one, it launches a sandbox that ends with the program.
 func (c *Call) Code(ctx context.Context, ref string, x Execution, spec core.Spec) (ExecResult, error) {
 	if ref != "" {
 		sb, err := c.Use(ctx, ref)
@@ -216,7 +215,7 @@ func (c *Call) Code(ctx context.Context, ref string, x Execution, spec core.Spec
 		result.Note += " Its sandbox was made for it; terminate that when it is done."
 		return result, nil
 	}
-	// Also when the request was cancelled; whatever this leaves, the lease ends.
+	// A canceled request ends the sandbox, too. If that fails, the lease ends it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	if endErr := c.terminate(ctx, sb); endErr != nil {

@@ -8,11 +8,11 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// FailureKey is where a failed result's _meta has its kind and hint for programs.
+// FailureKey is the key in _meta of a failed result's kind and hint, for programs.
 const FailureKey = "sb/error"
 
-// Failure is the result of a call that failed: text for the model, kind and hint for programs. It is no
-// structured content, which clients hold against the output schema.
+// Failure returns the result of a failed call: a text for the model, and kind and hint for programs. It has no
+// structured content, since clients validate that against the output schema.
 func Failure(err error) *mcp.CallToolResult {
 	kind, hint, message := core.KindOf(err), core.HintOf(err), err.Error()
 	text := "error (" + kind.String() + "): " + message

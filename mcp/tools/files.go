@@ -98,7 +98,7 @@ type RemoveIn struct {
 	Recursive bool   `json:"recursive,omitempty" jsonschema:"a directory with all that is in it"`
 }
 
-// PathOut is what was done to a path.
+// PathOut names the change to a path.
 type PathOut struct {
 	Path string `json:"path"`
 	Done string `json:"done"`
@@ -141,7 +141,7 @@ func (o FilesOut) Text() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// maxEntries is how many files one listing has.
+// maxEntries bounds the files of one listing.
 const maxEntries = 500
 
 func fileTools() []Tool {
@@ -169,15 +169,15 @@ func fileTools() []Tool {
 	}
 }
 
-// escapePath writes an absolute path as a part of a URI.
+// escapePath escapes an absolute path for a URI.
 func escapePath(name string) string { return (&url.URL{Path: name}).EscapedPath() }
 
-// FileURI is the resource of a file; name is absolute.
+// FileURI returns the resource URI of a file; name is absolute.
 func FileURI(sandbox, name string) string {
 	return "sandbox://" + sandbox + "/files" + escapePath(name)
 }
 
-// Absolute is the path that a relative one means, as the core reads it.
+// Absolute resolves a path against the sandbox's working directory, as the core does.
 func Absolute(sb core.Sandbox, name string) string {
 	if path.IsAbs(name) {
 		return path.Clean(name)
@@ -219,8 +219,8 @@ func (c *Call) readFile(ctx context.Context, sb core.Sandbox, in ReadIn) (ReadOu
 	return out, c.readRange(ctx, sb, in, &out, whole)
 }
 
-// readRange reads what fits into a reply from the offset on. Offsets count bytes of the file without the values of
-// secrets, so that no two ranges have one between them.
+// readRange reads the part of a file that fits into a reply, from the offset. Offsets count the bytes after the removal
+// of secrets, so that no secret is split between two ranges.
 func (c *Call) readRange(ctx context.Context, sb core.Sandbox, in ReadIn, out *ReadOut, whole io.Reader) error {
 	clean := c.Host.Secrets.Of(sb.ID).Reader(whole)
 	skipped, err := io.CopyN(io.Discard, clean, in.Offset)
@@ -237,7 +237,7 @@ func (c *Call) readRange(ctx context.Context, sb core.Sandbox, in ReadIn, out *R
 	if in.Base64 {
 		most = budget / 4 * 3
 	}
-	data, err := io.ReadAll(io.LimitReader(clean, int64(most)+1)) // one more says whether there is more
+	data, err := io.ReadAll(io.LimitReader(clean, int64(most)+1)) // one more byte shows whether the file continues
 	if err != nil {
 		return err
 	}
@@ -272,8 +272,8 @@ func (c *Call) readRange(ctx context.Context, sb core.Sandbox, in ReadIn, out *R
 	return nil
 }
 
-// sizeOf is a file's size: as the sandbox tells it, unless more was seen or it tells none, as of a link or a file of
-// /proc.
+// sizeOf returns a file's size: the size that the sandbox reports, or else the number of bytes read. Links and files of
+// /proc report no size.
 func (c *Call) sizeOf(
 	ctx context.Context, sb core.Sandbox, name string, seen int64, more bool, rest io.Reader,
 ) (int64, error) {
@@ -389,7 +389,7 @@ func makeDir(ctx context.Context, c *Call, in PathIn) (PathOut, error) {
 	return PathOut{Path: name, Done: "made"}, nil
 }
 
-// readPicture makes a reply of a picture; one that cannot be shown is described.
+// readPicture makes a reply of a picture. A picture that cannot be shown is described instead.
 func (c *Call) readPicture(out *ReadOut, content io.Reader) error {
 	data, err := io.ReadAll(io.LimitReader(content, reply.PictureBytes))
 	if err != nil {

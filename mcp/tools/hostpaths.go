@@ -14,10 +14,10 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// rootsID names the question for the client's roots.
+// rootsID is the id of the request for the client's roots.
 const rootsID = "roots"
 
-// allowed are the host directories that a call may touch.
+// allowed returns the host directories that a call may access.
 func (c *Call) allowed(ctx context.Context) ([]string, error) {
 	dirs := c.Host.Options.AllowPaths
 	if !c.Host.Options.UseRoots || c.Capabilities(ctx).Roots == nil {
@@ -51,8 +51,8 @@ func rootDirs(answer *mcp.ListRootsResult) []string {
 	return dirs
 }
 
-// hostPath opens the allowed directory that holds a host path. No link and no ".." leads out of it. The caller
-// closes root. The client is asked for its roots only when nothing else allows the path.
+// hostPath opens the allowed directory that contains a host path. No link and no ".." leads out of it. The caller
+// closes root. It requests the client's roots only if no other directory allows the path.
 func (c *Call) hostPath(ctx context.Context, name string) (root *os.Root, relative string, err error) {
 	if root, relative, err = openBelow(c.Host.Options.AllowPaths, name); root != nil || err != nil {
 		return root, relative, err
@@ -76,8 +76,8 @@ func (c *Call) hostPath(ctx context.Context, name string) (root *os.Root, relati
 		WithHint("open are %s", strings.Join(dirs, ", "))
 }
 
-// openBelow opens the directory that a path is below; a relative path is below the first. root is nil when there is
-// none.
+// openBelow opens the directory that contains a path. A relative path is resolved in the first directory. root is nil
+// if none contains the path.
 func openBelow(dirs []string, name string) (root *os.Root, relative string, err error) {
 	if !filepath.IsAbs(name) && len(dirs) > 0 {
 		name = filepath.Join(dirs[0], name)
@@ -103,7 +103,7 @@ func openBelow(dirs []string, name string) (root *os.Root, relative string, err 
 	return nil, "", nil
 }
 
-// evaluated is dir without links, when that is another path: users know a directory by both.
+// evaluated returns dir without symbolic links, if that is another path: users may name either.
 func evaluated(dir string) []string {
 	if physical, err := filepath.EvalSymlinks(dir); err == nil && physical != dir {
 		return []string{physical}

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// maxQueued bounds the input of one command that it has not read yet.
+// maxQueued bounds a command's unread input, in bytes.
 const maxQueued = 64 << 20
 
 // input carries a command's stdin. A sender never waits for a command that does not read.
@@ -18,12 +18,12 @@ type input struct {
 
 	mu     sync.Mutex
 	queue  []byte
-	queued int // bytes of queue and of what is being written
+	queued int // bytes of queue and of the write under way
 	last   bool
 	closed bool
 }
 
-// newInput makes an input and the end that the command reads, which the caller closes. The caller runs carry.
+// newInput returns an input and the read end for the command. The caller closes that end and runs carry.
 func newInput() (*input, *os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -32,7 +32,7 @@ func newInput() (*input, *os.File, error) {
 	return &input{pipe: w, more: make(chan struct{}, 1), done: make(chan struct{})}, r, nil
 }
 
-// send takes text for the command and, with last, ends its stdin. It never waits for the command.
+// send queues text for the command. With last, the stdin ends after the text. It never waits for the command.
 func (i *input) send(text string, last bool) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -52,7 +52,7 @@ func (i *input) send(text string, last bool) error {
 	return nil
 }
 
-// carry writes what is sent until the last of it, or close.
+// carry writes the queued input until the last of it, or until Close.
 func (i *input) carry() {
 	defer i.Close()
 	for {
@@ -80,7 +80,7 @@ func (i *input) carry() {
 	}
 }
 
-// Close ends the stdin, whatever was sent and not read.
+// Close closes the stdin, even with unread input.
 func (i *input) Close() {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -2,14 +2,14 @@ package tools
 
 import "sync"
 
-// launched remembers which sandboxes this server made, for whom. Labels do not tell: copies have them, too, and other
-// servers of the same owner set the same.
+// launched records the owner of each sandbox that this server made. Labels are not enough: copies have the same labels,
+// and other servers of the same owner set them, too.
 type launched struct {
 	mu    sync.Mutex
 	owner map[string]string // by the sandbox's Ref
 }
 
-// add remembers that a sandbox was made for an owner.
+// add records the owner of a sandbox.
 func (l *launched) add(ref, owner string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -19,7 +19,7 @@ func (l *launched) add(ref, owner string) {
 	l.owner[ref] = owner
 }
 
-// move remembers that a sandbox has become another one.
+// move records the successor of a moved sandbox. kept reports that the original still exists.
 func (l *launched) move(from, to string, kept bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

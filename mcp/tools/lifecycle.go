@@ -155,7 +155,7 @@ func lifecycleTools() []Tool {
 	}
 }
 
-// after does something to a sandbox and tells what it is like then.
+// after runs do on a sandbox and returns the sandbox's new state.
 func (c *Call) after(
 	ctx context.Context, name string, do func(context.Context, *Call, string) error,
 ) (SandboxInfo, error) {
@@ -201,9 +201,9 @@ func measure(ctx context.Context, c *Call, in SandboxIn) (statsOut, error) {
 }
 
 const (
-	// MaxListed is how many entries a list of commands has.
+	// MaxListed bounds the entries of a list of commands.
 	MaxListed = 100
-	// MaxArgument is how many characters of each argument it has.
+	// MaxArgument bounds the characters of each argument in it.
 	MaxArgument = 500
 )
 

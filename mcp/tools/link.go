@@ -12,7 +12,7 @@ import (
 
 const (
 	linkTime = 15 * time.Minute
-	// MaxLinkTime bounds how long a link is valid.
+	// MaxLinkTime bounds the validity of a link.
 	MaxLinkTime = 24 * time.Hour
 )
 
@@ -23,7 +23,7 @@ type linkIn struct {
 	Seconds   int    `json:"expires_seconds,omitempty" jsonschema:"how long the link is valid"`
 }
 
-// LinkOut is a link and the method that it answers.
+// LinkOut is a link and its HTTP method.
 type LinkOut struct {
 	URL     string    `json:"url"`
 	Method  string    `json:"method" jsonschema:"GET or PUT"`
@@ -55,7 +55,7 @@ func makeLink(ctx context.Context, c *Call, in linkIn) (LinkOut, error) {
 	return c.Link(sb, in.Path, in.Direction == "upload", lasting)
 }
 
-// Link makes a link to one file, which lasts as long as lasting says.
+// Link makes a link to one file, valid for lasting.
 func (c *Call) Link(sb core.Sandbox, name string, upload bool, lasting time.Duration) (LinkOut, error) {
 	expires := time.Now().Add(lasting)
 	url, err := c.Host.Links.Make(links.Grant{

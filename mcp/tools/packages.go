@@ -55,7 +55,7 @@ func packageTools() []Tool {
 	}
 }
 
-// checkPackages refuses what a package manager would take for an option.
+// checkPackages refuses names that a package manager would read as options.
 func checkPackages(packages []string) error {
 	if len(packages) == 0 {
 		return core.Errorf(core.KindUsage, "install", "", "name at least one package")
@@ -113,10 +113,10 @@ func Install(ctx context.Context, c *Call, in InstallIn) (ExecResult, error) {
 	})
 }
 
-// statusTimeout bounds how long a question for a package may take.
+// statusTimeout bounds a query for a package.
 const statusTimeout = 30 * time.Second
 
-// PackageStatus asks the package manager for one package.
+// PackageStatus queries the package manager for one package.
 func PackageStatus(ctx context.Context, c *Call, in StatusIn) (StatusOut, error) {
 	if err := checkPackages([]string{in.Package}); err != nil {
 		return StatusOut{}, err
@@ -140,7 +140,7 @@ func PackageStatus(ctx context.Context, c *Call, in StatusIn) (StatusOut, error)
 	if err != nil {
 		return StatusOut{}, err
 	}
-	if result.ExitCode != nil && *result.ExitCode > 125 { // no such program: nothing was found out
+	if result.ExitCode != nil && *result.ExitCode > 125 { // no such program: the status is unknown
 		return StatusOut{}, core.Errorf(
 			core.KindUnsupported, "packages_status", "", "%s cannot be asked: %s", argv[0],
 			strings.TrimSpace(result.Message+" "+result.Stderr),

@@ -10,12 +10,12 @@ import (
 	"github.com/seed-0724f904/sb/core/redact"
 )
 
-// ExecResult is what tools say of a command.
+// ExecResult is the result of a command, or its state so far.
 type ExecResult struct {
 	Sandbox string `json:"sandbox"`
 	Exec    string `json:"exec_id"`
 	Running bool   `json:"running"`
-	// ExitCode is as a shell reports it.
+	// ExitCode follows the shell's convention.
 	ExitCode    *int    `json:"exit_code,omitempty" jsonschema:"as a shell reports it; 124 is the time limit"`
 	Stdout      string  `json:"stdout"`
 	Stderr      string  `json:"stderr"`
@@ -32,10 +32,10 @@ type ExecResult struct {
 	links []mcp.ResourceLink
 }
 
-// codeTimeout is the exit code of a command that its time limit ended.
+// codeTimeout is the exit code of a command that exceeded its time limit.
 const codeTimeout = 124
 
-// with adds how the command ended; clean is without values of secrets.
+// with adds the end of the command; clean removes the values of secrets.
 func (r ExecResult) with(exit core.Exit, clean *redact.Redactor) ExecResult {
 	code := exit.Code
 	if exit.TimedOut {

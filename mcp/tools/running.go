@@ -16,13 +16,13 @@ import (
 	"github.com/seed-0724f904/sb/mcp/reply"
 )
 
-// runningExecs are the commands that this server holds the streams of.
+// runningExecs has the commands whose streams this server holds.
 type runningExecs struct {
 	mu    sync.Mutex
 	execs map[string]*runningExec // by sandbox id and exec id
 }
 
-// runningExec is a command that was started here and has not ended.
+// runningExec is a command that this server started and that has not ended.
 type runningExec struct {
 	process        core.Process
 	stdout, stderr *reply.Capture
@@ -61,7 +61,7 @@ func (r *runningExecs) Count() int {
 	return len(r.execs)
 }
 
-// send gives the command input and, with last, ends its stdin.
+// send passes input to the command and, with last, ends its stdin.
 func (e *runningExec) send(text string, last bool) error {
 	if e.stdin == nil {
 		return core.Errorf(core.KindConflict, "exec", "", "the command's stdin is closed").
@@ -76,7 +76,7 @@ func (e *runningExec) closeStdin() {
 	}
 }
 
-// Execution is how a tool runs a command.
+// Execution describes the run of a command.
 type Execution struct {
 	Spec core.ExecSpec
 	// input is written to stdin first; open keeps stdin open afterwards.
@@ -85,9 +85,9 @@ type Execution struct {
 	// Wait is the soft deadline; budget the characters of output.
 	Wait   time.Duration
 	Budget int
-	// detach answers at once, and the command survives a cancelled request.
+	// detach returns at once. The command survives a canceled request.
 	detach bool
-	// once says that nothing is left of the sandbox when the command has ended.
+	// once reports that the sandbox ends with the command.
 	once bool
 }
 
@@ -129,7 +129,7 @@ func (c *Call) start(ctx context.Context, sb core.Sandbox, x Execution) (*runnin
 		if err != nil {
 			return nil, nil, err
 		}
-		defer func() { _ = theirs.Close() }() // the sandbox has its own by then
+		defer func() { _ = theirs.Close() }() // the sandbox has its own copy by then
 		x.Spec.Stdin, e.stdin = theirs, in
 		c.Host.Go(in.carry)
 		if err := in.send(x.input, !x.open); err != nil {
@@ -147,7 +147,7 @@ func (c *Call) start(ctx context.Context, sb core.Sandbox, x Execution) (*runnin
 	return e, process, nil
 }
 
-// follow owns a command's streams until its end, or the server's.
+// follow owns a command's streams until the command or the server ends.
 func (h *Host) follow(sandbox string, process core.Process, e *runningExec) {
 	e.exit, e.err = process.Wait(h.Context)
 	_ = process.Close()
@@ -158,14 +158,14 @@ func (h *Host) follow(sandbox string, process core.Process, e *runningExec) {
 	close(e.done)
 }
 
-// progressEvery is how often a waiting call reports new output. heartbeatEvery is how often it reports without new
-// output, because clients take silence for a dead call.
+// progressEvery is the interval of reports of new output. heartbeatEvery is the interval of reports without new output,
+// since clients take silence for a dead call.
 const (
 	progressEvery  = 500 * time.Millisecond
 	heartbeatEvery = 5 * time.Second
 )
 
-// await waits for a command that was started by this call.
+// await waits for a command that this call started.
 func (c *Call) await(ctx context.Context, sb core.Sandbox, id string, e *runningExec, x Execution) (ExecResult, error) {
 	begin := time.Now()
 	deadline := time.NewTimer(x.Wait)
@@ -198,7 +198,7 @@ func (c *Call) await(ctx context.Context, sb core.Sandbox, id string, e *running
 	}
 }
 
-// kill sends a signal to a command. Where the provider finds none by its id, e does, which may be nil.
+// kill sends a signal to a command. If the provider cannot find commands by id, it uses e, which may be nil.
 func kill(ctx context.Context, svc *service.Service, sb core.Sandbox, id string, e *runningExec, signal int) error {
 	err := svc.Execs.Kill(ctx, sb.Ref(), id, signal)
 	if errors.Is(err, core.KindUnsupported) && e != nil {
@@ -207,7 +207,7 @@ func kill(ctx context.Context, svc *service.Service, sb core.Sandbox, id string,
 	return err
 }
 
-// readOrSee reads a command's journal; where the provider keeps none, what this server saw of it has to do.
+// readOrSee reads a command's journal. If the provider has none, it returns the output that this server captured.
 func (c *Call) readOrSee(
 	ctx context.Context, sb core.Sandbox, id string, e *runningExec, r reading,
 ) (ExecResult, error) {
@@ -229,7 +229,7 @@ func (c *Call) readOrSee(
 	return result, nil
 }
 
-// noExec is the error about a command that is not there, for a model.
+// noExec adds a hint for a model to the error for a missing command.
 func noExec(err error, sb core.Sandbox, id string) error {
 	if !errors.Is(err, core.KindNotFound) {
 		return err
@@ -238,7 +238,7 @@ func noExec(err error, sb core.Sandbox, id string) error {
 		WithHint("exec_id is in the result of the call that started it; sandbox://%s/exec lists all", sb.ID)
 }
 
-// end stops a command whose request was cancelled.
+// end stops a command whose request was canceled.
 func (h *Host) end(svc *service.Service, sb core.Sandbox, id string, e *runningExec) {
 	ctx, cancel := context.WithTimeout(h.Context, 2*killGrace)
 	defer cancel()
@@ -259,7 +259,7 @@ func (h *Host) end(svc *service.Service, sb core.Sandbox, id string, e *runningE
 	}
 }
 
-// finished is the result of a command that ended within its call.
+// finished returns the result of a command that ended within its call.
 func (c *Call) finished(sb core.Sandbox, id string, e *runningExec, x Execution) (ExecResult, error) {
 	if e.err != nil {
 		if c.Host.Context.Err() != nil {
@@ -276,7 +276,7 @@ func (c *Call) finished(sb core.Sandbox, id string, e *runningExec, x Execution)
 	return result, nil
 }
 
-// result renders what two captures hold; whole says that it is all that the command wrote.
+// result renders the content of two captures. whole reports that it is the command's complete output.
 func (c *Call) result(sb core.Sandbox, id string, stdout, stderr *reply.Capture, x Execution, whole bool) ExecResult {
 	r := ExecResult{Sandbox: sb.ID, Exec: id}
 	outHead, outEnd, outTotal := stdout.Snapshot()
@@ -302,7 +302,7 @@ func (c *Call) result(sb core.Sandbox, id string, stdout, stderr *reply.Capture,
 	return r
 }
 
-// outputLink names the whole of an output.
+// outputLink returns a link to the whole of an output.
 func outputLink(sb core.Sandbox, id string, stream core.Stream, binary bool, size int64) mcp.ResourceLink {
 	kind := "text/plain"
 	if binary {
@@ -319,16 +319,16 @@ func execURI(sandbox, exec string, stream core.Stream) string {
 	return "sandbox://" + sandbox + "/exec/" + exec + "/" + string(stream)
 }
 
-// reading is how a command's journalled output is read.
+// reading configures how a command's journal is read.
 type reading struct {
-	// cursor is where to start; "" is the beginning.
+	// cursor is the start position; "" is the beginning.
 	cursor string
-	// wait is how long to wait for the command's end.
+	// wait bounds the wait for the command's end.
 	wait   time.Duration
 	budget int
 }
 
-// read tells a command's output and state by its journal, which outlives this server.
+// read returns a command's output and state from its journal, which outlives this server.
 func (c *Call) read(ctx context.Context, sb core.Sandbox, id string, r reading) (ExecResult, error) {
 	ref := sb.Ref()
 	opts := core.LogOptions{Exec: id, Tail: -1, Follow: r.wait > 0}
@@ -392,7 +392,7 @@ func (c *Call) read(ctx context.Context, sb core.Sandbox, id string, r reading) 
 	return result, nil
 }
 
-// report sends progress while captures fill; the caller calls stop, which waits.
+// report sends progress while captures fill. The caller calls stop, which waits for the last report.
 func (c *Call) report(ctx context.Context, stdout, stderr *reply.Capture, wait time.Duration) (stop func()) {
 	if wait <= 0 {
 		return func() {}

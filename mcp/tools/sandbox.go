@@ -14,8 +14,8 @@ import (
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
-// LaunchIn is the input of sandbox_launch. The tag spec names the field of the spec that an argument sets, and whose
-// description it has unless the tag jsonschema has another.
+// LaunchIn is the input of sandbox_launch. The tag spec names the spec field that an argument sets. The argument has
+// that field's description, unless the tag jsonschema has another.
 type LaunchIn struct {
 	Name       string            `json:"name,omitempty" spec:"name"`
 	Provider   string            `json:"provider,omitempty" spec:"provider" jsonschema:"where it runs: auto, local, docker, modal; auto takes the first that can do what is asked"`
@@ -44,7 +44,7 @@ type LaunchIn struct {
 	Keep       bool              `json:"keep_after_disconnect,omitempty" jsonschema:"do not end it when this client is gone"`
 }
 
-// SandboxInfo is what tools say of a sandbox.
+// SandboxInfo describes a sandbox in results.
 type SandboxInfo struct {
 	ID       string            `json:"id"`
 	Name     string            `json:"name"`
@@ -185,7 +185,7 @@ func sandboxTools() []Tool {
 	}
 }
 
-// Launch makes a sandbox for the caller.
+// Launch launches a sandbox for the caller.
 func Launch(ctx context.Context, c *Call, in LaunchIn) (SandboxInfo, error) {
 	spec, err := in.spec()
 	if err != nil {
@@ -197,7 +197,7 @@ func Launch(ctx context.Context, c *Call, in LaunchIn) (SandboxInfo, error) {
 	return info, err
 }
 
-// spec makes the launch spec of the arguments.
+// spec converts the arguments to a launch spec.
 func (in LaunchIn) spec() (core.Spec, error) {
 	spec := core.Spec{
 		Timeout: core.Duration(seconds(in.Timeout)),
@@ -222,7 +222,7 @@ func (in LaunchIn) spec() (core.Spec, error) {
 	return spec, nil
 }
 
-// setFields sets the fields of a spec that the tags spec of an input name. Others of a different type are left alone.
+// setFields sets the spec fields that the tags spec of an input name. It skips fields of a different type.
 func setFields(spec *core.Spec, in LaunchIn) error {
 	value := reflect.ValueOf(in)
 	for i := range value.NumField() {
@@ -251,7 +251,7 @@ func secretsOf(values map[string]string) []core.Secret {
 	return secrets
 }
 
-// Launch makes a sandbox that belongs to the call's owner and session. With keep nothing but its own timeout ends it.
+// Launch launches a sandbox for the call's owner and session. With keep, only its own timeout ends it.
 func (c *Call) Launch(ctx context.Context, spec core.Spec, keep bool) (core.Sandbox, error) {
 	mode := c.Host.Options.OnDisconnect
 	keep = keep || mode == setup.Detach

@@ -15,14 +15,14 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Schema is the JSON schema of a struct, as it is sent and as arguments are held against it.
+// Schema is the JSON schema of a struct, parsed for validation and encoded for clients.
 type Schema struct {
 	Root    *jsonschema.Schema
 	Encoded json.RawMessage
 }
 
-// schemaOf makes the schema of T; a strict one takes no properties beside those of T. It panics for a type that has
-// none: types are known when the program is written, and every tool's schema is made in a test.
+// schemaOf makes the schema of T. A strict schema accepts no properties besides those of T. It panics for a type
+// without a schema: types are fixed at build time, and a test makes every tool's schema.
 func schemaOf[T any](strict bool) *Schema {
 	root, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[core.Bytes](): {Type: "integer"},
@@ -39,8 +39,8 @@ func schemaOf[T any](strict bool) *Schema {
 	return &Schema{Root: root, Encoded: encoded}
 }
 
-// settle takes out what inference adds for Go's sake (a slice is never null for a caller) and puts in what
-// the tags enum and default say.
+// settle removes additions that inference makes for Go: a slice is never null for a caller. It adds the values of the
+// tags enum and default.
 func settle(s *jsonschema.Schema, t reflect.Type, strict bool) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -61,7 +61,7 @@ func settle(s *jsonschema.Schema, t reflect.Type, strict bool) {
 		return
 	}
 	if !strict {
-		s.AdditionalProperties = nil // a later version may say more
+		s.AdditionalProperties = nil // a later version may have more properties
 	}
 	for _, field := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -92,8 +92,8 @@ func settle(s *jsonschema.Schema, t reflect.Type, strict bool) {
 	}
 }
 
-// Decode reads arguments into the struct that the schema was made of. What does not fit is one error of
-// KindUsage that names the argument, what it is and what it has to be.
+// Decode decodes arguments into a value of the schema's struct. An invalid argument returns one error of KindUsage,
+// which names the argument, its actual value or type, and the expected one.
 func (s *Schema) Decode(arguments json.RawMessage, into any) error {
 	arguments = bytes.TrimSpace(arguments)
 	if len(arguments) == 0 || bytes.Equal(arguments, []byte("null")) {
@@ -120,7 +120,7 @@ func (s *Schema) Decode(arguments json.RawMessage, into any) error {
 	return nil
 }
 
-// check holds a decoded value against a schema.
+// check validates a decoded value against a schema.
 func check(name string, s *jsonschema.Schema, value any) error {
 	if kind := jsonKind(value); !fits(s, kind, value) {
 		return explained(
@@ -151,7 +151,7 @@ func check(name string, s *jsonschema.Schema, value any) error {
 	return nil
 }
 
-// explained adds what the argument is, as its tool says it.
+// explained adds the argument's description as a hint.
 func explained(name string, s *jsonschema.Schema, e *core.Error) error {
 	if s == nil || s.Description == "" {
 		return e
@@ -159,8 +159,8 @@ func explained(name string, s *jsonschema.Schema, e *core.Error) error {
 	return e.WithHint("%s: %s", name, s.Description)
 }
 
-// wholeNumbers writes whole numbers as Go reads integers: there are clients that send 30 as 30.0. It changes maps and
-// slices in place.
+// wholeNumbers rewrites whole numbers in the form of Go's integers, since some clients send 30 as 30.0. It changes maps
+// and slices in place.
 func wholeNumbers(value any) (_ any, changed bool) {
 	switch value := value.(type) {
 	case json.Number:
@@ -210,7 +210,7 @@ func checkObject(name string, s *jsonschema.Schema, value map[string]any) error 
 			continue
 		}
 		if value[key] == nil && !slices.Contains(s.Required, key) {
-			continue // null stands for what is left out
+			continue // null means an omitted argument
 		}
 		if err := check(join(name, key), property, value[key]); err != nil {
 			return err

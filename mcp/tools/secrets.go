@@ -11,9 +11,8 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// secrets are those of the sandboxes that clients use, to keep their values out of what the server answers: those
-// that it handed over itself, and those that a provider tells of a sandbox that was there before this server.
-// It is safe for concurrent use.
+// secrets has the secrets of sandboxes, to keep their values out of the server's replies. It has those that the server
+// passed itself, and those that a provider reports for older sandboxes. It is safe for concurrent use.
 type secrets struct {
 	mu    sync.RWMutex
 	boxes map[string]*boxSecrets // by sandbox id
@@ -24,7 +23,7 @@ type boxSecrets struct {
 	redactor *redact.Redactor
 }
 
-// add remembers the secrets of a sandbox and returns what finds all that are known.
+// add stores secrets of a sandbox and returns the redactor of all its known secrets.
 func (s *secrets) add(sandbox string, given []core.Secret) *redact.Redactor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +53,7 @@ func (s *secrets) forget(sandbox string) {
 	delete(s.boxes, sandbox)
 }
 
-// Of finds the secrets of a sandbox; nil when it has none.
+// Of returns the redactor of a sandbox; nil if it has no secrets.
 func (s *secrets) Of(sandbox string) *redact.Redactor {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -67,7 +66,7 @@ func (s *secrets) Of(sandbox string) *redact.Redactor {
 // Clean replaces the values of the sandbox's secrets.
 func (s *secrets) Clean(sandbox, text string) string { return s.Of(sandbox).Clean(text) }
 
-// know asks, once, for the secrets of a sandbox that another process launched.
+// know requests, once, the secrets of a sandbox that another process launched.
 func (s *secrets) know(ctx context.Context, svc *service.Service, sb core.Sandbox) error {
 	s.mu.RLock()
 	_, cached := s.boxes[sb.ID]

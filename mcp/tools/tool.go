@@ -8,15 +8,15 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// Tool is one tool as an assistant sees it. The zero hints say that it changes something,
-// nothing irrevocably, not twice the same, in a closed world.
+// Tool is one tool as an assistant sees it. Zero hints mean that it changes something, destroys nothing, is not
+// idempotent and works in a closed world.
 type Tool struct {
 	Name, Title string
-	// Description is written for a model: what it does, when to use it, what comes back.
+	// Description is written for a model: the effect of the tool, its use and its result.
 	Description string
-	// Toolset is the group that it is switched on with.
+	// Toolset is the toolset that enables the tool.
 	Toolset string
-	// Extra tools are served only when their toolset or they themselves are asked for.
+	// Extra tools are served only if their toolset or they themselves are selected by name.
 	Extra bool
 	// ReadOnly, Destructive, Idempotent and OpenWorld are the four annotations of the protocol.
 	ReadOnly, Destructive, Idempotent, OpenWorld bool
@@ -25,18 +25,17 @@ type Tool struct {
 	Run     func(ctx context.Context, c *Call, arguments json.RawMessage) (*mcp.CallToolResult, error)
 }
 
-// texter is an output whose text twin is more than its JSON.
+// texter is an output with a text for a model, instead of its JSON alone.
 type texter interface{ Text() string }
 
-// contenter is an output with content beside its text: pictures, links.
+// contenter is an output with attachments: pictures or links.
 type contenter interface{ Attachments() []mcp.Content }
 
 // NoneIn is the input of a tool without arguments.
 type NoneIn struct{}
 
-// Define makes a tool of a function. In and Out are structs: their JSON names and jsonschema tags make
-// the schemas, an enum tag lists what a field may be ("a|b"), a default tag what it is when left out, and
-// fields without omitempty are required.
+// Define makes a tool of a function. In and Out are structs whose JSON names and jsonschema tags define the schemas. An
+// enum tag lists a field's values ("a|b"), and a default tag has its default. Fields without omitempty are required.
 func Define[In, Out any](tool Tool, run func(ctx context.Context, c *Call, in In) (Out, error)) Tool {
 	tool.In, tool.Out = schemaOf[In](true), schemaOf[Out](false)
 	tool.Run = func(ctx context.Context, c *Call, arguments json.RawMessage) (*mcp.CallToolResult, error) {
@@ -79,7 +78,7 @@ func ResultOf(out any) (*mcp.CallToolResult, error) {
 	return result, nil
 }
 
-// Definition is the tool as tools/list tells it.
+// Definition returns the tool's entry in tools/list.
 func (t Tool) Definition() mcp.Tool {
 	return mcp.Tool{
 		Name: t.Name, Title: t.Title, Description: t.Description,

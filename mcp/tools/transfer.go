@@ -38,7 +38,7 @@ type TransferOut struct {
 	Destination string `json:"destination"`
 	Files       int    `json:"files"`
 	Bytes       int64  `json:"bytes"`
-	// Warnings say what was not copied as it is.
+	// Warnings name everything that was not copied exactly.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -88,7 +88,7 @@ func Push(ctx context.Context, c *Call, in PushIn) (TransferOut, error) {
 		":" + in.Path, Files: result.Files, Bytes: result.Bytes, Warnings: result.Warnings}, err
 }
 
-// target is absolute that keeps a slash at the end, which means a directory.
+// target is Absolute, but keeps a trailing slash, which marks a directory.
 func target(sb core.Sandbox, name string) string {
 	if strings.HasSuffix(name, "/") && name != "/" {
 		return Absolute(sb, name) + "/"
@@ -96,7 +96,7 @@ func target(sb core.Sandbox, name string) string {
 	return Absolute(sb, name)
 }
 
-// copying tells the client of every tenth of a copy, or every 16 MiB of one whose size is not known.
+// copying reports every tenth of a copy to the client, with at least 16 MiB between two reports.
 func (c *Call) copying(ctx context.Context) core.ProgressFunc {
 	var reported int64
 	return func(p core.Progress) {
@@ -121,7 +121,7 @@ func Pull(ctx context.Context, c *Call, in PullIn) (TransferOut, error) {
 	defer func() { _ = root.Close() }()
 	if info, err := root.Stat(relative); err == nil && info.IsDir() {
 		name := path.Base(Absolute(sb, in.Path))
-		if name == "/" { // which has none
+		if name == "/" { // the root has no name
 			name = sb.Name
 		}
 		relative = filepath.Join(relative, name)
@@ -152,7 +152,7 @@ func Pull(ctx context.Context, c *Call, in PullIn) (TransferOut, error) {
 	}, err
 }
 
-// keepsGit refuses to replace a repository, or a part of its .git: Git runs programs that are named there.
+// keepsGit refuses to replace a repository or a part of its .git: Git runs programs that its files name.
 func keepsGit(root *os.Root, relative string) error {
 	refused := false
 	for dir := filepath.Join(root.Name(), relative); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
@@ -180,8 +180,8 @@ func keepsGit(root *os.Root, relative string) error {
 	return nil
 }
 
-// pullInto copies to a new directory beside, then moves the whole to its place: no link of the host leads
-// the copy elsewhere, and a copy that breaks leaves what was there.
+// pullInto copies into a new directory beside the target, then renames the whole. No link of the host diverts the copy,
+// and a failed copy keeps the old files.
 func (c *Call) pullInto(
 	ctx context.Context, sb core.Sandbox, in PullIn, root *os.Root, relative string,
 ) (result transfer.Result, err error) {
@@ -193,7 +193,7 @@ func (c *Call) pullInto(
 		return result, core.Errorf(kind, "pull", "", "%s: %w", in.Local, err)
 	}
 	beside := filepath.Dir(relative)
-	for beside != "." { // what is to be made is on the file system of what is there
+	for beside != "." { // the new directory has to be on the target's file system
 		if _, err := root.Stat(beside); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
@@ -217,7 +217,7 @@ func (c *Call) pullInto(
 		return fail(err)
 	}
 	replaced := false
-	if info, err := root.Lstat(relative); in.Replace && err == nil && info.IsDir() { // nothing can be renamed over it
+	if info, err := root.Lstat(relative); in.Replace && err == nil && info.IsDir() { // a rename cannot replace a directory
 		if err := root.Rename(relative, before); err != nil {
 			return fail(err)
 		}

@@ -12,17 +12,17 @@ import (
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
-// Endpoint is a server as its transports see it. The caller fills the exported fields before the first client comes.
+// Endpoint is the transports' view of a server. The caller fills the exported fields before the first client connects.
 type Endpoint struct {
 	Protocol *server.MCPServer
 	Options  setup.HTTP
-	// Transport is the one that ServeWeb announces; it serves both.
+	// ServeWeb announces Transport, and serves both HTTP transports.
 	Transport setup.Transport
 	Sessions  *session.Table
 	Files     links.Files
 	// RunningCommands counts the commands whose output the server holds, for the metrics.
 	RunningCommands func() int
-	// Lease is how long a session of HTTP lives without a request.
+	// Lease is the lifetime of an HTTP session without requests.
 	Lease time.Duration
 	Log   *slog.Logger
 	// Context ends when the server does. Go starts a function in the background; the server waits for it.

@@ -1,10 +1,10 @@
 package transport
 
-// Held is what the server keeps for one session of the protocol before 2026-07-28.
+// Held describes the state of one session of the protocol before 2026-07-28.
 type Held struct {
-	// Sent counts the messages of all streams, and those of past calls, that are still kept.
+	// Sent counts the messages of all streams, including those of past calls that are still kept.
 	Sent int64
-	// PastCalls have ended. A client can still read their Messages, of Bytes in all.
+	// PastCalls counts the ended calls whose messages a client can still read. Messages and Bytes are their size.
 	PastCalls, Messages, Bytes int
 }
 
@@ -15,7 +15,7 @@ func (w *Web) Sessions() int {
 	return len(w.legacy.sessions)
 }
 
-// Held measures a session; ok is false when there is none.
+// Held returns the state of a session; ok is false if there is none.
 func (w *Web) Held(session string) (held Held, ok bool) {
 	w.legacy.mu.Lock()
 	s := w.legacy.sessions[session]

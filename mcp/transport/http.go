@@ -33,7 +33,7 @@ const (
 	writeTimeout  = 30 * time.Second
 	shutdownTime  = 10 * time.Second
 
-	// KeepAliveEvery is how often a stream without messages is kept alive.
+	// KeepAliveEvery is the interval of keep-alive messages on a silent stream.
 	KeepAliveEvery = 20 * time.Second
 )
 
@@ -86,7 +86,7 @@ func (e *Endpoint) NewWeb(addr net.Addr) (*Web, error) {
 		// No context function: the POST of a request ends at once, so only the client's cancellation ends the request.
 		server.WithSSEDisableLocalhostProtection(true),
 		server.WithAppendQueryToMessageEndpoint(),
-		server.WithSSECORS(server.WithCORSAllowedOrigins(w.hosts.Origins...)), // without it, mcp-go lets every origin read
+		server.WithSSECORS(server.WithCORSAllowedOrigins(w.hosts.Origins...)), // without it, mcp-go allows every origin
 	)
 	w.handler = w.Routes()
 	return w, nil
@@ -107,7 +107,7 @@ func baseURL(options setup.HTTP, addr net.Addr) string {
 	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
-// URL is where clients reach the server, without a path.
+// URL returns the URL for clients, without a path.
 func (w *Web) URL() string { return w.base }
 
 // ServeHTTP implements http.Handler.
@@ -115,7 +115,7 @@ func (w *Web) ServeHTTP(response http.ResponseWriter, r *http.Request) {
 	w.handler.ServeHTTP(response, r)
 }
 
-// Routes ties paths to handlers. Whatever is not named is not there.
+// Routes maps paths to handlers. Any other path is not found.
 func (w *Web) Routes() http.Handler {
 	mux := http.NewServeMux()
 	protocol := func(h http.Handler) http.Handler { return w.authenticated(w.body(h)) }
@@ -138,8 +138,8 @@ func (w *Web) Routes() http.Handler {
 	return w.observed(w.guarded(mux))
 }
 
-// eras gives each request of streamable HTTP to whom its protocol's version concerns: from 2026-07-28 on mcp-go, which
-// has a session for each request; before it legacyHTTP.
+// eras passes each request of streamable HTTP to the handler of its protocol version. mcp-go handles 2026-07-28 and
+// later, with a session for each request; legacyHTTP handles earlier ones.
 func (w *Web) eras(response http.ResponseWriter, r *http.Request) {
 	var message []byte
 	if r.Method == http.MethodPost {
@@ -160,8 +160,8 @@ func (w *Web) eras(response http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// modern says whether a request is of protocol 2026-07-28 or later, by what mcp-go decides it by: either of both places
-// names it.
+// modern reports whether a request uses protocol 2026-07-28 or later. As in mcp-go, either the body or the header names
+// the version.
 func modern(header http.Header, message []byte) bool {
 	var body struct {
 		Params struct {
@@ -174,7 +174,7 @@ func modern(header http.Header, message []byte) bool {
 	return mcp.IsModernProtocol(header.Get(mcp.HeaderProtocolVersion))
 }
 
-// Shutdown ends the sessions of both transports: their streams close, and it refuses new requests. Calls under way
+// Shutdown ends the sessions of both transports. It closes their streams and refuses new requests. Calls under way
 // continue until the server closes.
 func (w *Web) Shutdown() {
 	w.draining.Store(true)
@@ -182,7 +182,7 @@ func (w *Web) Shutdown() {
 	w.legacy.shutdown()
 }
 
-// ServeWeb listens and serves until ctx ends, then lets requests end. It writes the URL to out.
+// ServeWeb listens and serves until ctx ends, then gives requests time to end. It writes the URL to out.
 func (e *Endpoint) ServeWeb(ctx context.Context, out io.Writer) error {
 	options := e.Options
 	var listen net.ListenConfig

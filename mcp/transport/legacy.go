@@ -18,8 +18,8 @@ import (
 // its POST, in order and before the answer. Messages of no call go to the stream of a GET. A GET that names the last
 // event it saw resumes the stream of that event.
 //
-// It replaces the transport of mcp-go. That one has a single queue for a session, from which all requests and the
-// stream take. A call's notifications may go to another request, come late or be lost.
+// It replaces mcp-go's transport, in which all requests and the stream of a session share one queue. There, a call's
+// notifications may reach another request, arrive late or be lost.
 type legacyHTTP struct {
 	endpoint *Endpoint
 
@@ -30,7 +30,7 @@ type legacyHTTP struct {
 
 const noSession = "there is no such session"
 
-// session finds the session of a request, or answers that there is none. The caller calls its leave.
+// session returns the session of a request, or answers with an error and returns nil. The caller calls its Leave.
 func (l *legacyHTTP) session(w http.ResponseWriter, r *http.Request) *webSession {
 	if version := r.Header.Get(mcp.HeaderProtocolVersion); version != "" && !mcp.IsValidProtocolVersion(version) {
 		http.Error(w, "the protocol's version is not served", http.StatusBadRequest)
@@ -51,7 +51,7 @@ func (l *legacyHTTP) session(w http.ResponseWriter, r *http.Request) *webSession
 	return found
 }
 
-// shutdown closes every session and lets no other begin.
+// shutdown closes every session and prevents new ones.
 func (l *legacyHTTP) shutdown() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,7 +63,7 @@ func (l *legacyHTTP) shutdown() {
 	}
 }
 
-// post takes a message.
+// post handles a message from a client.
 func (l *legacyHTTP) post(w http.ResponseWriter, r *http.Request, message json.RawMessage) {
 	var head envelope
 	if err := json.Unmarshal(message, &head); err != nil {
@@ -109,7 +109,7 @@ func (l *legacyHTTP) post(w http.ResponseWriter, r *http.Request, message json.R
 	}
 }
 
-// initialize begins a session.
+// initialize starts a session.
 func (l *legacyHTTP) initialize(w http.ResponseWriter, r *http.Request, id, message json.RawMessage) {
 	identity := auth.IdentityFrom(r.Context())
 	s, err := l.begin(r.Context(), identity)
@@ -131,7 +131,7 @@ func (l *legacyHTTP) initialize(w http.ResponseWriter, r *http.Request, id, mess
 	sayJSON(w, http.StatusOK, l.endpoint.encode(r.Context(), response))
 }
 
-// reply tells a call to the client that made it: as JSON where there is nothing but the answer, else as a stream.
+// reply sends a call's messages to its client: as JSON if there is only the answer, else as a stream.
 func (l *legacyHTTP) reply(w http.ResponseWriter, r *http.Request, s *webSession, out *stream) {
 	reader, _ := out.attach()
 	events, more := out.after(reader, 0)
@@ -153,7 +153,7 @@ func (l *legacyHTTP) reply(w http.ResponseWriter, r *http.Request, s *webSession
 	}
 }
 
-// get sends the messages of no call that no GET has sent yet. For a request with a last event, it resumes that event's
+// get sends the messages of no call that no earlier GET has sent. A request with a last event resumes that event's
 // stream.
 func (l *legacyHTTP) get(w http.ResponseWriter, r *http.Request) {
 	s := l.session(w, r)
@@ -176,8 +176,8 @@ func (l *legacyHTTP) get(w http.ResponseWriter, r *http.Request) {
 	l.writeEvents(w, r, s, out, reader, from)
 }
 
-// writeEvents writes the messages of a stream until it ends, another connection reads it or this one ends.
-// Those of a GET are kept alive.
+// writeEvents writes the messages of a stream until it ends, another connection reads it, or this connection ends. It
+// keeps the connection of a GET alive.
 func (l *legacyHTTP) writeEvents(
 	w http.ResponseWriter, r *http.Request, s *webSession, out *stream, reader int, from int64,
 ) {
@@ -190,7 +190,7 @@ func (l *legacyHTTP) writeEvents(
 		defer tick.Stop()
 		alive = tick.C
 	}
-	for r.Context().Err() == nil { // a client that is gone takes nothing
+	for r.Context().Err() == nil { // a disconnected client reads nothing
 		events, more := out.after(reader, from)
 		for _, e := range events {
 			if _, err := fmt.Fprintf(
@@ -216,7 +216,7 @@ func (l *legacyHTTP) writeEvents(
 	}
 }
 
-// delete ends a session, as its client wants.
+// delete ends a session at its client's request.
 func (l *legacyHTTP) delete(w http.ResponseWriter, r *http.Request) {
 	if s := l.session(w, r); s != nil {
 		s.end()

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// envelope is what tells the kinds of messages apart.
+// envelope has the fields that distinguish the kinds of messages.
 type envelope struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -23,7 +23,7 @@ type rpcError struct {
 	Message string `json:"message"`
 }
 
-// answers says whether the message answers a request of the server.
+// answers reports whether the message answers a request of the server.
 func (e envelope) answers() bool {
 	return e.Method == "" && len(e.ID) > 0 && (e.Result != nil || e.Error != nil)
 }
@@ -36,13 +36,14 @@ func rpcRequest(id int64, method mcp.MCPMethod, params any) map[string]any {
 	return message
 }
 
-// tooBusy answers the request that no slot is left for.
+// tooBusy answers a request for which no slot is free.
 func tooBusy(id json.RawMessage) mcp.JSONRPCError {
 	return mcp.NewJSONRPCError(mcp.NewRequestId(id), mcp.INTERNAL_ERROR, "too many requests at the same time", nil)
 }
 
-// handleMessage is mcp-go's, where a panic is the end of one request and not of the server. An answer has the id as it
-// came, since mcp-go reads numbers as floating point, and the code of its error says whose fault it is.
+// handleMessage calls mcp-go's HandleMessage. A panic ends only the request. The answer has the original id, since
+// mcp-go reads numbers as floating point. The code of its error distinguishes faults of the client from faults of the
+// server.
 func (e *Endpoint) handleMessage(ctx context.Context, id, message json.RawMessage) (response mcp.JSONRPCMessage) {
 	code := mcp.INTERNAL_ERROR
 	defer func() {
@@ -70,8 +71,8 @@ func (e *Endpoint) handleMessage(ctx context.Context, id, message json.RawMessag
 
 type codeKey struct{}
 
-// HookErrors has mcp-go tell why a request failed: it calls whatever a prompt or a resource fails with an internal
-// error.
+// HookErrors records the cause of a failed request, since mcp-go reports every failure of a prompt or a resource as an
+// internal error.
 func HookErrors(hooks *server.Hooks) {
 	hooks.AddOnError(func(ctx context.Context, _ any, _ mcp.MCPMethod, _ any, err error) {
 		code, ours := ctx.Value(codeKey{}).(*int)
@@ -87,7 +88,7 @@ func HookErrors(hooks *server.Hooks) {
 	})
 }
 
-// encode makes a message's JSON; nil if that cannot be.
+// encode returns a message as JSON; nil if encoding fails.
 func (e *Endpoint) encode(ctx context.Context, message any) json.RawMessage {
 	encoded, err := json.Marshal(message)
 	if err != nil {

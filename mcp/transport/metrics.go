@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metrics counts what the server did. The zero value counts nothing until measure.
+// metrics counts calls, requests and refusals. The zero value is ready for use.
 type metrics struct {
 	once     sync.Once
 	registry *prometheus.Registry
@@ -58,7 +58,7 @@ func (s *metrics) requested(route, method string, status int) {
 	switch method {
 	case http.MethodGet, http.MethodPost, http.MethodDelete, http.MethodPut, http.MethodHead:
 	default:
-		method = "other" // anybody can make up more
+		method = "other" // clients can invent any number of methods
 	}
 	s.requests.WithLabelValues(route, method, strconv.Itoa(status)).Inc()
 }
@@ -68,7 +68,7 @@ func (s *metrics) refused(reason string) {
 	s.refusals.WithLabelValues(reason).Inc()
 }
 
-// metrics tells Prometheus.
+// metrics serves the metrics to Prometheus.
 func (w *Web) metrics() http.Handler {
 	s := &w.endpoint.Metrics
 	s.setUp()

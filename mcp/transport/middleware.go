@@ -13,7 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/mcp/auth"
 )
 
-// authenticated lets requests through that say who makes them, up to their limits.
+// authenticated passes on the requests of identified callers, within their limits.
 func (w *Web) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(response http.ResponseWriter, r *http.Request) {
 		identity, err := w.Auth.Identify(r)
@@ -42,7 +42,7 @@ func (w *Web) authenticated(next http.Handler) http.Handler {
 	})
 }
 
-// file answers a link to a file.
+// file serves a link to a file.
 func (w *Web) file(response http.ResponseWriter, r *http.Request) {
 	grant, err := w.endpoint.Files.Find(r)
 	if err == nil && grant.Key != "" {
@@ -59,7 +59,7 @@ func (w *Web) file(response http.ResponseWriter, r *http.Request) {
 	w.endpoint.Files.Serve(response, r, grant)
 }
 
-// owned refuses messages for sessions of SSE that are somebody else's.
+// owned refuses messages for SSE sessions of other owners.
 func (w *Web) owned(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(response http.ResponseWriter, r *http.Request) {
 		if !w.endpoint.Sessions.Belongs(r.URL.Query().Get("sessionId"), auth.OwnerKey(auth.IdentityFrom(r.Context()))) {
@@ -70,7 +70,7 @@ func (w *Web) owned(next http.Handler) http.Handler {
 	})
 }
 
-// observed counts and logs requests, and ends one that panics.
+// observed counts and logs requests. It recovers from a panic of a request.
 func (w *Web) observed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(response http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
@@ -93,7 +93,7 @@ func (w *Web) observed(next http.Handler) http.Handler {
 	})
 }
 
-// routeOf is a path without what is secret or unbounded in it.
+// routeOf returns a path without its secret or unbounded parts.
 func routeOf(path string) string {
 	switch path {
 	case "/mcp", "/sse", "/message", "/metrics", "/healthz", "/readyz":
@@ -105,7 +105,7 @@ func routeOf(path string) string {
 	return "other"
 }
 
-// guarded refuses what comes from the wrong place.
+// guarded refuses requests from disallowed hosts and origins, and sets security headers.
 func (w *Web) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(response http.ResponseWriter, r *http.Request) {
 		header := response.Header()
@@ -125,8 +125,8 @@ func (w *Web) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// body reads a request's body whole, in bounded time and size, before anybody waits for it. It takes JSON alone, which
-// no web page can send to another origin without being allowed to.
+// body reads a request's whole body, in bounded time and size, before a handler waits for it. It accepts only JSON,
+// which no web page can send to another origin without permission.
 func (w *Web) body(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(response http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
@@ -155,7 +155,7 @@ func (w *Web) body(next http.Handler) http.Handler {
 	})
 }
 
-// patientWriter gives each write to a client its own time, and remembers the status.
+// patientWriter sets a new deadline for each write to a client, and records the status.
 type patientWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController

@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// MaxConcurrent bounds the requests of one client that are handled at the same time.
+	// MaxConcurrent bounds the concurrent requests of one client.
 	MaxConcurrent = 64
-	// notificationQueue is how many notifications may wait for their way to take them; what comes then is dropped.
+	// notificationQueue bounds the notifications that wait for delivery; further ones are dropped.
 	notificationQueue = 256
 )
 
-// peer is a client of a transport that is our own: what it said of itself, and the server's requests that it has not
+// peer is a client of sb's own transports: the data that it declared, and the server's requests that it has not
 // answered.
 type peer struct {
 	id string
-	// own is the way for what belongs to no call.
+	// own is the way for messages that belong to no call.
 	own *Way
-	// slots has an entry for each request that is handled.
+	// slots has an entry for each request in progress.
 	slots       chan struct{}
 	initialized atomic.Bool
 	requests    atomic.Int64
@@ -34,10 +34,10 @@ type peer struct {
 	info         mcp.Implementation
 	capabilities mcp.ClientCapabilities
 	pending      map[int64]chan rpcAnswer
-	underWay     map[string]*underWay // by the id as it came
+	underWay     map[string]*underWay // by the id as received
 }
 
-// underWay is a request that is handled.
+// underWay is a request in progress.
 type underWay struct{ cancel context.CancelFunc }
 
 func newPeer(id string) *peer {
@@ -49,8 +49,8 @@ func newPeer(id string) *peer {
 	return p
 }
 
-// Enter takes a slot for a request, which leave gives back. It is false where none is free: to wait for one would keep
-// cancellations from being read.
+// Enter takes a slot for a request; Leave returns it. It reports false if no slot is free: waiting for one would delay
+// the reading of cancellations.
 func (p *peer) Enter() bool {
 	select {
 	case p.slots <- struct{}{}:
@@ -62,8 +62,8 @@ func (p *peer) Enter() bool {
 
 func (p *peer) Leave() { <-p.slots }
 
-// begin says that a request is under way, until end. It is called before another message is taken, so that a
-// cancellation which comes right behind finds it.
+// begin registers a request until end is called. It runs before the next message is taken, so that an immediate
+// cancellation finds the request.
 func (p *peer) begin(ctx context.Context, id json.RawMessage) (handled context.Context, end func()) {
 	handled, cancel := context.WithCancel(ctx)
 	request := &underWay{cancel}
@@ -118,8 +118,7 @@ func (p *peer) answered(e envelope) {
 	}
 }
 
-// Way is one way to a peer, as mcp-go sees a client: the peer's own, or that of one call. What the server sends goes
-// to deliver, in order.
+// Way is one connection of mcp-go to a peer: the peer's own, or that of one call. deliver sends its messages in order.
 type Way struct {
 	*peer
 	notifications chan mcp.JSONRPCNotification
@@ -165,7 +164,7 @@ func (w *Way) deliver(ended <-chan struct{}, emit func(message any)) {
 	}
 }
 
-// Subscriber is the session that receives the changes a request subscribes to: the client's own, not that of the call.
+// Subscriber returns the session that receives the changes for a subscription: the client's own, not that of the call.
 func Subscriber(ctx context.Context) server.ClientSession {
 	client := server.ClientSessionFromContext(ctx)
 	if call, ours := client.(*Way); ours {
@@ -222,7 +221,7 @@ func (p *peer) SetClientCapabilities(capabilities mcp.ClientCapabilities) {
 	p.capabilities = capabilities
 }
 
-// request asks the client for something.
+// request sends a request to the client and waits for its answer.
 func (w *Way) request(ctx context.Context, method mcp.MCPMethod, params, result any) error {
 	id := w.requests.Add(1)
 	answer := make(chan rpcAnswer, 1)

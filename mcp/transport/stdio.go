@@ -20,14 +20,14 @@ import (
 const (
 	// maxMessage bounds one message from a client.
 	maxMessage = 64 << 20
-	// DrainTime is how long requests may go on after the client sent its last message.
+	// DrainTime bounds the requests that continue after the client's last message.
 	DrainTime = 5 * time.Second
 )
 
-// ServeStdio serves one client on two streams, of which out carries nothing but protocol, until in ends
-// or ctx does. It is not mcp-go's own transport: that one keeps its session in a package variable, lets
-// notifications pass the result they belong to, has no subscriptions, and no bound on a message's size.
-// A read that blocks when ctx ends is left alone.
+// ServeStdio serves one client on two streams until in ends or ctx does. out carries only protocol messages. It
+// replaces mcp-go's transport, which keeps its session in a package variable and bounds no message. There,
+// notifications can overtake their result, and subscriptions are missing. A read that still blocks when ctx ends is
+// abandoned.
 func (e *Endpoint) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	client, gone := context.WithCancel(ctx)
 	defer gone()
@@ -63,8 +63,8 @@ type stdio struct {
 	handlers sync.WaitGroup
 }
 
-// write writes messages, each on a line. The first that cannot be written is the client's end, and so is one that it
-// does not read for drainTime after it was given up. A write that blocks then is left alone.
+// write returns a function that writes messages, one per line. The first failed write ends the client. After the
+// client's context ends, a write may block for DrainTime, and is then abandoned.
 func (t *stdio) write(client context.Context) func(message any) {
 	broken := false
 	return func(message any) {
@@ -83,7 +83,7 @@ func (t *stdio) write(client context.Context) func(message any) {
 	}
 }
 
-// taken says whether a message was written.
+// taken reports whether a message was written.
 func taken(client context.Context, written <-chan error) bool {
 	select {
 	case err := <-written:
@@ -100,8 +100,8 @@ func taken(client context.Context, written <-chan error) bool {
 	}
 }
 
-// read takes messages until the stream's end. The reader of the stream itself is on its own, for a read cannot be
-// called back.
+// read handles messages until the stream ends. A separate goroutine reads the stream, since a read cannot be
+// interrupted.
 func (t *stdio) read(ctx context.Context, in io.Reader) error {
 	lines := make(chan []byte)
 	failed := make(chan error, 1)
@@ -140,10 +140,10 @@ func (t *stdio) read(ctx context.Context, in io.Reader) error {
 
 var errTooLong = errors.New("a message is too long")
 
-// tooLong stands for a message that was: it is no JSON, and so is answered as such.
+// tooLong replaces a message that was too long. It is not valid JSON, so its answer is a parse error.
 const tooLong = "{too long"
 
-// readLine reads one line without its end. A line that is too long is read over.
+// readLine reads one line without its end. It skips a line that is too long, and returns errTooLong.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	long := false
@@ -167,7 +167,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// take handles one message: answers to the server's own requests and notifications at once, requests on their own.
+// take handles one message: answers and notifications at once, each request in its own goroutine.
 func (t *stdio) take(ctx context.Context, line []byte) {
 	if len(line) == 0 {
 		return
@@ -200,7 +200,7 @@ func (t *stdio) handle(ctx context.Context, id, line json.RawMessage) {
 	}
 }
 
-// drain lets requests end by themselves for a while: a client may close its side and still read the answers.
+// drain gives requests some time to end: a client may close its side and still read the answers.
 func (t *stdio) drain(client context.Context) {
 	ended := make(chan struct{})
 	go func() {

@@ -7,17 +7,17 @@ import (
 	"sync"
 )
 
-// stream holds the messages of the server to a client about one call, or those of no call. It keeps the newest ones, so
-// that a connection that is slow, or replaces a broken one, gets the messages it missed. A connection that is far
-// behind loses only the oldest. The zero value is empty; a stream is safe for concurrent use.
+// stream holds the server's messages about one call, or those of no call. It keeps the newest ones, so that a slow or
+// replacing connection gets the messages it missed. A connection that is far behind loses only the oldest. The zero
+// value is empty; a stream is safe for concurrent use.
 type stream struct {
-	// number is the stream's own in its session.
+	// number identifies the stream in its session.
 	number int64
 
 	mu        sync.Mutex
 	kept      []event
 	bytes     int
-	last      int64 // the number of the newest message; they begin with 1
+	last      int64 // the number of the newest message, from 1
 	delivered int64 // the newest that a connection took
 	ended     bool
 	// reader is the number of the connection that reads; an older one has been superseded.
@@ -45,7 +45,7 @@ func (s *stream) send(message json.RawMessage) {
 	s.wake()
 }
 
-// end adds the last message, if there is one: no other follows.
+// end adds the last message, if any, and ends the stream.
 func (s *stream) end(last json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,8 +75,8 @@ func (s *stream) wake() {
 	}
 }
 
-// attach begins a connection, which supersedes the one before. delivered is the number of the newest message
-// that any took.
+// attach starts a connection, which supersedes the previous one. delivered is the number of the newest message that any
+// connection took.
 func (s *stream) attach() (reader int, delivered int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,8 +85,8 @@ func (s *stream) attach() (reader int, delivered int64) {
 	return s.reader, s.delivered
 }
 
-// after takes what is kept of the messages after a number. more is closed when there may be others; it is nil when none
-// follows: the stream has ended, or another connection came.
+// after returns the kept messages after a number. more is closed when further messages may be available. It is nil if
+// none follow: the stream has ended, or another connection replaced this one.
 func (s *stream) after(reader int, number int64) (events []event, more <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *stream) after(reader int, number int64) (events []event, more <-chan st
 	return events, s.changed
 }
 
-// size is how many messages there were, how many of them are kept, and their bytes.
+// size returns the number of sent messages, the number of kept ones, and their bytes.
 func (s *stream) size() (sent int64, messages, bytes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +118,7 @@ func (s *stream) size() (sent int64, messages, bytes int) {
 // eventID names a message in its session.
 func eventID(stream, message int64) string { return fmt.Sprintf("%d-%d", stream, message) }
 
-// parseEventID is eventID backwards.
+// parseEventID is the inverse of eventID.
 func parseEventID(id string) (stream, message int64, ok bool) {
 	_, err := fmt.Sscanf(id, "%d-%d", &stream, &message)
 	return stream, message, err == nil && id == eventID(stream, message)

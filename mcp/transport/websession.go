@@ -17,7 +17,7 @@ import (
 type webSession struct {
 	legacy *legacyHTTP
 	peer   *peer
-	// owner is the only one who may use the session.
+	// owner is the only permitted user of the session.
 	owner  string
 	ctx    context.Context //nolint:containedctx // calls continue without the request that brought them
 	cancel context.CancelFunc
@@ -28,17 +28,18 @@ type webSession struct {
 
 	mu    sync.Mutex
 	ended bool
-	// requests is the number of requests under way; left is when one last ended. idle ends the session a lease later.
+	// requests is the number of requests under way. left is the time at which the last one ended. idle ends the session a
+	// lease later.
 	requests int
 	left     time.Time
 	idle     *time.Timer
-	// streams has the streams none, of calls under way and of past calls.
+	// streams has the stream none, and those of calls under way and of past calls.
 	streams map[int64]*stream
 	calls   int64
 	past    []*stream // oldest first
 }
 
-// begin makes a session, in a request that calls its leave.
+// begin starts a session for a request, which calls Leave.
 func (l *legacyHTTP) begin(ctx context.Context, identity auth.Identity) (*webSession, error) {
 	s := &webSession{
 		legacy: l, peer: newPeer(rand.Text()), owner: auth.OwnerKey(identity), closed: make(chan struct{}), none: &stream{},
@@ -69,7 +70,7 @@ func (l *legacyHTTP) begin(ctx context.Context, identity auth.Identity) (*webSes
 	return s, nil
 }
 
-// Enter says that a request is there, until leave; it is false when the session has ended.
+// Enter registers a request until Leave; it reports false if the session has ended.
 func (s *webSession) Enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +116,7 @@ func (s *webSession) Close() {
 	close(s.closed)
 }
 
-// Find finds the stream of an event, and the event's number there; nil where it is not known.
+// Find returns the stream of an event and the event's number in it; nil if the event is unknown.
 func (s *webSession) Find(id string) (out *stream, number int64) {
 	in, number, ok := parseEventID(id)
 	s.mu.Lock()
@@ -130,9 +131,9 @@ func (s *webSession) Find(id string) (out *stream, number int64) {
 	return out, number
 }
 
-// Call starts to handle a request, in a slot that it gives back. The stream gets all messages of the call: those that
-// the server sends meanwhile, and then the answer. The call continues when its connection ends, for that is no
-// cancellation. The stream is nil when the session has ended.
+// Call starts to handle a request, and releases its slot at the end. The stream gets all messages of the call, the
+// answer last. The call continues when its connection ends, since that does not cancel it. The stream is nil if the
+// session has ended.
 func (s *webSession) Call(identity auth.Identity, id, message json.RawMessage) *stream {
 	endpoint := s.legacy.endpoint
 	s.mu.Lock()
@@ -166,13 +167,13 @@ func (s *webSession) Call(identity auth.Identity, id, message json.RawMessage) *
 	return out
 }
 
-// context is that of a message that came in the session: what it starts ends with the session.
+// context returns the context of a message in the session. Work that it starts ends with the session.
 func (s *webSession) context(identity auth.Identity, way *Way) context.Context {
 	return s.legacy.endpoint.Protocol.WithContext(auth.WithClient(auth.WithIdentity(s.ctx, identity), s.ctx), way)
 }
 
-// Keep keeps a stream that has ended for a connection that comes back, and forgets the oldest above the bounds. One
-// with the answer alone is not kept: the answer is no stream, and has no event that a client could name.
+// Keep keeps an ended stream for a client that reconnects, and drops the oldest streams above the bounds. It drops a
+// stream that has only the answer, which has no event to resume from.
 func (s *webSession) Keep(out *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

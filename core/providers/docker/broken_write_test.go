@@ -9,12 +9,12 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// failing is content that breaks off.
+// failing is content whose read fails.
 type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errors.New("the disk has failed") }
 
-// After a broken write nothing of it is left inside, neither a file nor what was made for an archive.
+// A failed write leaves nothing inside, neither a file nor the entries of an archive.
 func TestBrokenWriteLeavesNothing(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()

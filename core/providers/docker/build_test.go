@@ -13,8 +13,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// forgetBuilds removes the images that a test has built when it ends, after its sandboxes: to force an image away takes
-// its containers along, and leaves their volumes.
+// forgetBuilds removes the images that a test has built, after its sandboxes. A forced removal of an image would remove
+// its containers, but leave their volumes.
 func forgetBuilds(t *testing.T, c *client.Client) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -104,7 +104,7 @@ func TestBuild(t *testing.T) {
 	})
 }
 
-// Another sb on the engine may build from the same path something else; each has what it built.
+// Another sb on the engine may build different content from the same path. Each uses its own image.
 func TestBuildsOfOnePath(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -128,7 +128,7 @@ func TestBuildsOfOnePath(t *testing.T) {
 	})
 }
 
-// Packages are layers: installed once, by the image's own tools. Here those only say what they were told.
+// Packages are layers. The image's own tools install them once; in this image, they only print their arguments.
 func TestPackages(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
-// directTimeout is how long a sandbox's first process may take to accept a call that bypasses the engine. A frozen
-// process accepts none: the call then goes through the engine, which reports that the sandbox is frozen.
+// directTimeout bounds the time in which a sandbox's first process accepts a call that bypasses the engine. A frozen
+// process accepts none. The call then goes through the engine, which reports that the sandbox is frozen.
 const directTimeout = time.Second
 
 // call is one call to a sandbox's first process.
@@ -24,7 +24,7 @@ type call struct {
 	op string
 }
 
-// dial starts a call and sends its request. ctx bounds that only; the caller closes the call.
+// dial starts a call and sends its request. ctx bounds only these two steps; the caller closes the call.
 func (p *Provider) dial(ctx context.Context, id, op string, request wire.Request) (*call, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, core.Wrap("docker."+op, id, err)
@@ -71,7 +71,7 @@ func (p *Provider) callError(ctx context.Context, id, op string, err error) erro
 	if ctx.Err() != nil || errors.Is(failed, core.KindUnavailable) {
 		return failed
 	}
-	// Asked again, for what the engine says of an exec is one thing for several states.
+	// The engine gives the same error for several states of the sandbox, so the state is read again.
 	sb, getErr := p.Get(context.WithoutCancel(ctx), id)
 	if getErr != nil {
 		return getErr
@@ -82,7 +82,7 @@ func (p *Provider) callError(ctx context.Context, id, op string, err error) erro
 	return failed
 }
 
-// notRunning is the error for commands in a sandbox that runs none, or nil.
+// notRunning returns the error for a command in a sandbox that does not run, or nil.
 func notRunning(sb core.Sandbox, op string) error {
 	switch sb.State {
 	case core.StateRunning:
@@ -101,12 +101,12 @@ func notRunning(sb core.Sandbox, op string) error {
 	return core.Errorf(core.KindConflict, "docker."+op, sb.Name, "the sandbox does not run: it is %s", sb.State)
 }
 
-// ask makes a call that is answered by one reply.
+// ask makes a call and returns its single reply.
 func (p *Provider) ask(ctx context.Context, id, op string, request wire.Request) (wire.Reply, error) {
 	return p.askEach(ctx, id, op, request, nil)
 }
 
-// askEach makes a call whose reply comes after other frames, which take gets.
+// askEach makes a call whose reply follows other frames. take receives those frames.
 func (p *Provider) askEach(
 	ctx context.Context, id, op string, request wire.Request, take func(kind byte, payload []byte) error,
 ) (wire.Reply, error) {
@@ -124,7 +124,7 @@ func (p *Provider) askEach(
 	return reply, err
 }
 
-// reply reads frames until the reply. take gets the others; nil drops them.
+// reply reads frames until the reply. take receives the other frames; nil drops them.
 func (c *call) reply(take func(kind byte, payload []byte) error) (wire.Reply, error) {
 	buffer := make([]byte, frameBuffer)
 	for {
@@ -147,7 +147,7 @@ func (c *call) reply(take func(kind byte, payload []byte) error) (wire.Reply, er
 	}
 }
 
-// failure returns why a call ended without a reply.
+// failure returns the reason for which a call ended without a reply.
 func (c *call) failure(err error) error {
 	if errors.Is(err, wire.ErrFrame) {
 		// The call has not ended, so its diagnostics are not complete.
@@ -173,8 +173,8 @@ func (c *call) failure(err error) error {
 		WithHint("a running command keeps running: sb ps %s", sb.Name)
 }
 
-// awaitEnd gives the engine a moment to learn that a container ended, and returns the sandbox as it is then: what is
-// inside is gone before that, and Kata's runtime ends its machine in between.
+// awaitEnd waits until the engine reports a container's end, for endGrace at most, and then returns the sandbox. Its
+// processes end earlier: Kata's runtime still has to end the machine.
 func (c *call) awaitEnd(ctx context.Context, sb core.Sandbox) (core.Sandbox, error) {
 	e, err := c.p.connect(ctx)
 	if err != nil {
@@ -188,8 +188,8 @@ func (c *call) awaitEnd(ctx context.Context, sb core.Sandbox) (core.Sandbox, err
 	return c.p.Get(ctx, c.id)
 }
 
-// endGrace is how long an engine may take to learn of a container's end. Only a connection that breaks while the engine
-// and the container live waits for all of it.
+// endGrace bounds the time in which an engine notices a container's end. Only a connection that breaks while both live
+// waits that long.
 const endGrace = 10 * time.Second
 
 // frameBuffer holds most frames.

@@ -11,7 +11,7 @@ import (
 // containers has the requests to an engine that sandboxes need.
 type containers struct{ *engine.Engine }
 
-// connect finds the engine when it is first needed. The next call tries again after a failure.
+// connect finds the engine on first use. After a failure, the next call tries again.
 func (p *Provider) connect(ctx context.Context) (containers, error) {
 	p.connecting.Lock()
 	defer p.connecting.Unlock()
@@ -28,7 +28,7 @@ func (p *Provider) connect(ctx context.Context) (containers, error) {
 	return p.engine, nil
 }
 
-// met returns the engine that was found before; its Engine is nil when there is none.
+// met returns the engine that an earlier call found; its Engine is nil when there is none.
 func (p *Provider) met() containers {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -39,7 +39,7 @@ func (p *Provider) search() engine.Search {
 	return engine.Search{Host: p.opts.Host, LookupEnv: p.opts.LookupEnv}
 }
 
-// learn completes the engine's facts.
+// learn loads the engine's facts.
 func (p *Provider) learn(ctx context.Context, e containers) error {
 	dir := ""
 	if p.opts.CacheDir != "" {

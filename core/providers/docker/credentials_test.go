@@ -30,7 +30,7 @@ const (
 	registryPassword = "pass word"
 )
 
-// privateRegistry serves the test image as NAME/private:1, to those who say who they are only.
+// privateRegistry serves the test image as NAME/private:1, only to authenticated clients.
 func privateRegistry(t *testing.T) (address string) {
 	t.Helper()
 	archive, err := dockertest.Archive(testImage)
@@ -91,8 +91,8 @@ func privateRegistry(t *testing.T) (address string) {
 	return strings.TrimPrefix(server.URL, "http://")
 }
 
-// loggedIn is an environment in which docker login was run for a registry: with the password in its file, or in a
-// helper's care.
+// loggedIn is an environment after docker login at a registry. The password is in the configuration file or in a
+// credential helper.
 func loggedIn(t *testing.T, address string, helper bool) func(string) (string, bool) {
 	t.Helper()
 	dir := t.TempDir()
@@ -118,7 +118,8 @@ func loggedIn(t *testing.T, address string, helper bool) func(string) (string, b
 	return func(name string) (string, bool) { return dir, name == "DOCKER_CONFIG" }
 }
 
-// Docker takes a registry on its own loopback address for one without TLS; Podman has to be told by its administrator.
+// Docker treats a registry on its own loopback address as one without TLS. Podman needs an administrator's setting for
+// that.
 func TestCredentials(t *testing.T) {
 	for _, e := range engines(t) {
 		if e.name != "docker" {

@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// directPipe is what the pipes of a direct call hold.
+	// directPipe is the capacity of a direct call's pipes, in bytes.
 	directPipe = 1 << 20
 )
 
-// directLine is three pipes whose other ends the first process has.
+// directLine is three pipes; the first process has the other ends.
 type directLine struct {
 	in, out, report *os.File
 	once            sync.Once
@@ -75,10 +75,10 @@ func (e containers) direct(ctx context.Context, k known) (line, error) {
 }
 
 // enter returns a socket that is connected to the container's first process. It checks the command line and the mounts
-// of the process, which name the container: the engine could be on another machine, behind a socket on this one.
+// of the process, which identify the container: the engine could be on another machine, behind a local socket.
 func enter(k known) (*os.File, error) {
-	// The pidfd refers to the process that has the number now. The door comes from that one, even if the number is
-	// reused.
+	// The pidfd refers to the process that has the number now. The descriptor comes from that process, even if the number
+	// is reused.
 	process, err := unix.PidfdOpen(k.pid, 0)
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func enter(k known) (*os.File, error) {
 	return os.NewFile(uintptr(pair[0]), "call"), nil
 }
 
-// handOver gives the ends of the pipes to the first process and waits until it has them.
+// handOver passes the ends of the pipes to the first process and waits until it has them.
 func handOver(ctx context.Context, socket *os.File, files []*os.File) error {
 	deadline := time.Now().Add(directTimeout)
 	if at, ok := ctx.Deadline(); ok && at.Before(deadline) {
@@ -153,7 +153,7 @@ func handOver(ctx context.Context, socket *os.File, files []*os.File) error {
 // Read implements io.Reader.
 func (l *directLine) Read(p []byte) (int, error) { return l.out.Read(p) }
 
-// WriteTo implements io.WriterTo: the kernel may have a way between two descriptors.
+// WriteTo implements io.WriterTo: the kernel may copy directly between two descriptors.
 func (l *directLine) WriteTo(w io.Writer) (int64, error) { return l.out.WriteTo(w) }
 
 // Write implements io.Writer.

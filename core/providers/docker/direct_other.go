@@ -7,5 +7,5 @@ import (
 	"errors"
 )
 
-// direct is for Linux only: elsewhere the engine is in a machine of its own.
+// direct is for Linux only: elsewhere the engine runs in a virtual machine.
 func (e containers) direct(context.Context, known) (line, error) { return nil, errors.ErrUnsupported }

@@ -1,7 +1,7 @@
 // Package docker runs sandboxes in containers of any engine with Docker's API, Podman included. Each container's first
-// process is sb-guest: it runs commands, keeps their journal and ends the container when its lifetime is over. So
+// process is sb-guest. It runs commands, keeps their journal and ends the container when its lifetime is over, so
 // nothing depends on a process of this machine. A container's labels describe its sandbox.
 //
-// Here are the operations of the provider; package engine connects to the engine, and package image pulls and builds
+// This package has the provider's operations. Package engine connects to the engine, and package image pulls and builds
 // images. It imports core and core/agent. Start with Launch in launch.go; call.go has the calls to sb-guest.
 package docker

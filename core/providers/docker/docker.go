@@ -11,18 +11,18 @@ import (
 // Name is the provider's name.
 const Name = "docker"
 
-// IDPrefix begins each sandbox's id; what follows is the beginning of its container's id.
+// IDPrefix begins each sandbox's id; the beginning of its container's id follows.
 const IDPrefix = "dkr-"
 
-// NoHost is the Options.Host with which no engine is found.
+// NoHost as Options.Host disables the search for an engine.
 const NoHost = engine.NoHost
 
-// DefaultImage is launched when nothing else is asked for.
+// DefaultImage is the image of a launch that names none.
 const DefaultImage = "debian:bookworm-slim"
 
 // Options configure the provider. With the zero value, the provider searches for the engine and for sb-guest.
 type Options struct {
-	// Host is the engine's address, as in DOCKER_HOST; "" looks for one, and NoHost does not.
+	// Host is the engine's address, as in DOCKER_HOST; "" searches for an engine, and NoHost finds none.
 	Host string
 	// Image is the default image; "" is DefaultImage.
 	Image string
@@ -30,13 +30,13 @@ type Options struct {
 	Runtime string
 	// GPUs is the type and number of the engine's GPUs, which no engine reports: "H100:2". The zero value offers none.
 	GPUs core.GPU
-	// Mounts lists host directories that volumes may come from, with all below them.
+	// Mounts lists the host directories that volumes may use, with all their subdirectories.
 	Mounts []string
 	// Guest is the path of sb-guest, built for the engine's system; "" looks for it.
 	Guest string
-	// EngineOnly makes every call to a sandbox through the engine, as users must that are not root on its machine.
+	// EngineOnly makes every call to a sandbox through the engine. Users without root on its machine have no other path.
 	EngineOnly bool
-	// CacheDir keeps what is known of engines; "" keeps nothing.
+	// CacheDir caches the facts of engines; "" disables the cache.
 	CacheDir string
 	// LogLimit bounds the entry command's log; 0 is 16 MiB.
 	LogLimit core.Bytes
@@ -44,7 +44,7 @@ type Options struct {
 	LookupEnv func(string) (string, bool)
 }
 
-// Factory returns how the provider is opened.
+// Factory returns the factory of the provider.
 func Factory(opts Options) core.Factory {
 	return core.Factory{Name: Name, IDPrefix: IDPrefix, Open: func() (core.Provider, error) { return New(opts) }}
 }

@@ -19,7 +19,8 @@ const (
 	statusError   = "error"
 )
 
-// Diagnose implements core.Doctor: which engine is used and why not another, and what it can do.
+// Diagnose implements core.Doctor. It reports the chosen engine, the reasons against others, and the engine's
+// capabilities.
 func (p *Provider) Diagnose(ctx context.Context) []core.Finding {
 	findings := p.found(ctx)
 	e, err := p.connect(ctx)
@@ -57,7 +58,7 @@ func (p *Provider) Diagnose(ctx context.Context) []core.Finding {
 	return append(findings, core.Finding{Name: "sb-guest", Status: statusOK, Detail: guest})
 }
 
-// search says of each place where an engine may be what is there.
+// found reports the state of each place that may have an engine.
 func (p *Provider) found(ctx context.Context) []core.Finding {
 	places, chosen, err := p.search().Places()
 	if err != nil {
@@ -89,11 +90,11 @@ func (p *Provider) found(ctx context.Context) []core.Finding {
 	return findings
 }
 
-// looked says where an engine was looked for in vain.
+// looked names the places in which no engine was found.
 func (p *Provider) looked() string {
 	places, _, err := p.search().Places()
 	if err != nil || len(places) == 0 || slices.ContainsFunc(places, engine.Place.Socket) {
-		return "" // or there is one that may not be used, and the error names it
+		return "" // or an engine exists that this user may not use, and the error names it
 	}
 	hosts := make([]string, len(places))
 	for i, at := range places {
@@ -102,7 +103,7 @@ func (p *Provider) looked() string {
 	return " at " + strings.Join(hosts, ", ")
 }
 
-// limitFindings says which limits the engine and its runtime hold.
+// limitFindings reports the limits that the engine and its runtime enforce.
 func (p *Provider) limitFindings(e containers) []core.Finding {
 	var held, missing []string
 	caps := p.Capabilities()

@@ -14,8 +14,8 @@ import (
 
 var _ core.Enforcer = (*Provider)(nil)
 
-// Enforcement implements core.Enforcer. The engine is asked each time what it can bound, and of a sandbox what it
-// bounds. A limit that the engine cannot hold at all is refused at launch.
+// Enforcement implements core.Enforcer. Each call reads the limits that the engine supports and those of the container.
+// A launch refuses a limit that the engine does not support.
 func (p *Provider) Enforcement(ctx context.Context, id string, spec core.Spec) ([]core.Enforcement, error) {
 	list := spec.EnforcedFields()
 	facts, has, err := p.bounds(ctx, id, spec)
@@ -60,8 +60,8 @@ func (p *Provider) Enforcement(ctx context.Context, id string, spec core.Spec) (
 	return list, nil
 }
 
-// bounds asks the engine what it can bound, and with an id what it bounds that container to. It asks nothing
-// where spec has no limit that the engine holds.
+// bounds reads the limits that the engine supports and, with an id, those of that container. It makes no request if
+// spec has no limit that the engine enforces.
 func (p *Provider) bounds(ctx context.Context, id string, spec core.Spec) (engine.Facts, *container.HostConfig, error) {
 	if spec.CPU == 0 && spec.Memory == 0 && spec.Processes == 0 && spec.Disk == 0 {
 		return engine.Facts{}, nil, nil
@@ -100,14 +100,14 @@ func limit(f engine.Facts, e *core.Enforcement, spec core.Spec) {
 	case e.Field == "disk":
 		e.How = "a quota of the engine's storage"
 		if f.Storage == "btrfs" {
-			// Linux 6.18 says in its log: "qgroup marked inconsistent, to be deleted qgroup has non-zero numbers".
+			// Linux 6.18 logs: "qgroup marked inconsistent, to be deleted qgroup has non-zero numbers".
 			e.Strength, e.Gap = core.Partial, "btrfs may stop counting when a container is removed, until somebody runs btrfs "+
 				"quota rescan"
 		}
 	}
 }
 
-// compare reports a limit that a container does not have: the engine dropped it, or someone changed it since.
+// compare reports a limit that a container lacks: the engine dropped it, or a user changed it.
 func compare(e *core.Enforcement, has *container.HostConfig, spec core.Spec) {
 	want, have := int64(0), int64(0)
 	switch e.Field {
@@ -124,7 +124,7 @@ func compare(e *core.Enforcement, has *container.HostConfig, spec core.Spec) {
 			have = *has.PidsLimit
 		}
 	default:
-		return // the engine does not say how large the layer may become
+		return // the engine does not report the bound of the layer
 	}
 	if have <= 0 || have > want {
 		limit := "no limit"
@@ -135,7 +135,7 @@ func compare(e *core.Enforcement, has *container.HostConfig, spec core.Spec) {
 	}
 }
 
-// isName says whether an entry of an allow-list is a domain, not a CIDR.
+// isName reports whether an entry of an allow-list is a domain, not a CIDR.
 func isName(allowed string) bool {
 	_, err := netip.ParsePrefix(allowed)
 	return err != nil

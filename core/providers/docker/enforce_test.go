@@ -31,7 +31,7 @@ func TestDomainsAreUnenforced(t *testing.T) {
 	}
 }
 
-// An engine that changed since it was asked last is asked again.
+// Enforcement reads the engine's facts again, since they may have changed.
 func TestEnforcementAsksTheEngine(t *testing.T) {
 	info := map[string]any{
 		"Driver": "zfs", "Architecture": "x86_64", "CpuCfsQuota": true, "MemoryLimit": true, "SwapLimit": true,

@@ -15,9 +15,8 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
-// Each of these is a way out of a badly kept container, tried by its name as root inside. What is printed
-// decides, for a shell's exit code has many reasons. None does harm where it works: what belongs to the host is
-// opened only.
+// Each case tries a known escape from a badly configured container, as root inside. The output decides, since a shell's
+// exit code has many causes. No case does harm if it succeeds: it only opens a resource of the host.
 func TestEscapes(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -100,7 +99,7 @@ func TestEscapes(t *testing.T) {
 	})
 }
 
-// The kernel reports no privileges of a command beyond the allowed ones.
+// According to the kernel, a command has no privileges beyond the allowed ones.
 func TestPrivileges(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -130,8 +129,8 @@ func TestPrivileges(t *testing.T) {
 	})
 }
 
-// Processes in a sandbox cannot change when it expires. A call with a wrong key is refused, and root inside cannot read
-// the key.
+// Processes in a sandbox cannot change its end. A call with a wrong key is refused, and root inside cannot read the
+// key.
 func TestForgedCalls(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -168,7 +167,7 @@ func TestForgedCalls(t *testing.T) {
 	})
 }
 
-// Root inside can change what lies beside the helper; the next start does not believe it.
+// Root inside can change the files beside the helper. The next start does not use them.
 func TestChangedConfig(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -191,8 +190,8 @@ func TestChangedConfig(t *testing.T) {
 	})
 }
 
-// An image may have links anywhere, and ask for volumes where they lead. A program of the image in the place of sb's
-// own never runs as the first process.
+// An image may have links anywhere, and declare volumes at their targets. Its program at the path of sb's own program
+// never runs as the first process.
 func TestImageInTheHelpersPlace(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -215,7 +214,7 @@ func TestImageInTheHelpersPlace(t *testing.T) {
 	})
 }
 
-// Root inside can turn a link on the way to a volume, so that the volume would cover the helper at the next start.
+// Root inside can redirect a link in a volume's path, so that the volume would cover the helper at the next start.
 func TestVolumeInTheHelpersPlace(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()

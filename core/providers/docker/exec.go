@@ -11,7 +11,7 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
-// stdinChunk is how much of stdin one frame holds.
+// stdinChunk is the number of bytes of stdin in one frame.
 const stdinChunk = 64 << 10
 
 // Exec implements core.Provider.
@@ -53,7 +53,7 @@ func (p *Provider) Attach(ctx context.Context, id, exec string, streams core.Str
 	return p.begin(ctx, id, "attach", request, streams)
 }
 
-// begin makes a call that starts or follows a command, and returns once the command has its id.
+// begin makes a call that starts or follows a command. It returns once the command has its id.
 func (p *Provider) begin(
 	ctx context.Context, id, op string, request wire.Request, streams core.Streams,
 ) (core.Process, error) {
@@ -68,7 +68,7 @@ func (p *Provider) begin(
 		credit: make(chan struct{}, 1), window: wire.StdinWindow,
 	}
 	go process.receive()
-	// Giving up ends the wait for the start; what was asked for may have begun.
+	// Giving up ends the wait for the start; the command may have started.
 	stop := context.AfterFunc(ctx, c.close)
 	select {
 	case <-process.started:
@@ -81,7 +81,7 @@ func (p *Provider) begin(
 	select {
 	case <-process.started:
 	default:
-		// It ended before it began.
+		// The call ended before the command started.
 		return nil, process.err
 	}
 	if streams.Stdin != nil {
@@ -90,20 +90,20 @@ func (p *Provider) begin(
 	return process, nil
 }
 
-// process is a command that was started here or attached to.
+// process is a command that this process started or attached to.
 type process struct {
 	call    *call
 	streams core.Streams
-	// release closes the streams that are this process's own.
+	// release closes this process's own copies of the streams.
 	release func()
 	detach  bool
 	id      string
-	// started is closed when id is set, done when the command's end and all of its output have come.
+	// started is closed when id is set; done is closed when the command has ended and all of its output has arrived.
 	started chan struct{}
 	done    chan struct{}
 	exit    core.Exit
 	err     error
-	// outputLost is why output could not be written; receive's.
+	// outputLost is the reason for lost output. Only receive uses it.
 	outputLost error
 
 	sendMu sync.Mutex
@@ -111,7 +111,7 @@ type process struct {
 	controlMu    sync.Mutex
 	controlReply chan error
 
-	// window is how many bytes of stdin may still be sent; credit wakes feed when there are more.
+	// window is the number of bytes of stdin that may be sent now; credit wakes feed when it grows.
 	windowMu sync.Mutex
 	window   int
 	credit   chan struct{}
@@ -120,7 +120,7 @@ type process struct {
 // ID implements core.Process.
 func (p *process) ID() string { return p.id }
 
-// receive takes what the sandbox sends until the command's end.
+// receive handles the sandbox's frames until the command's end.
 func (p *process) receive() {
 	defer close(p.done)
 	defer p.release()
@@ -142,7 +142,7 @@ func (p *process) receive() {
 // errDetached stops the reading of a call. The command keeps running without the call.
 var errDetached = errors.New("detached")
 
-// lost turns the error of an ended sandbox into the command's exit: the end of the sandbox ended the command, too.
+// lost converts the error of an ended sandbox to the command's exit: the end of the sandbox ended the command, too.
 func (p *process) lost() {
 	if p.id == "" || !errors.Is(p.err, core.KindNotFound) && !errors.Is(p.err, core.KindConflict) {
 		return
@@ -204,8 +204,7 @@ func (p *process) write(to *io.Writer, stream core.Stream, data []byte) {
 	}
 }
 
-// feed sends stdin, never more than the sandbox has room for. A reader that blocks is left alone when
-// the command ends.
+// feed sends stdin, up to the sandbox's window. A reader that blocks when the command ends is abandoned.
 func (p *process) feed(stdin io.Reader, end bool) {
 	buffer := make([]byte, stdinChunk)
 	for {
@@ -222,7 +221,7 @@ func (p *process) feed(stdin io.Reader, end bool) {
 	}
 }
 
-// reserve waits until n bytes may be sent. It returns false when the command has ended.
+// reserve waits until n bytes may be sent. It reports false when the command has ended.
 func (p *process) reserve(n int) bool {
 	for {
 		p.windowMu.Lock()
@@ -257,7 +256,7 @@ func (p *process) control(c wire.Control) error {
 	return p.send(wire.FrameControl, payload)
 }
 
-// Wait implements core.Process. Of a detached command that this process has let go of it asks the journal.
+// Wait implements core.Process. For a detached command, it attaches to the journal.
 func (p *process) Wait(ctx context.Context) (core.Exit, error) {
 	if p.detach {
 		attached, err := p.call.p.Attach(ctx, p.call.id, p.id, core.Streams{})
@@ -281,7 +280,7 @@ func (p *process) Wait(ctx context.Context) (core.Exit, error) {
 	}
 }
 
-// over says whether the command is known to have ended.
+// over reports whether the command is known to have ended.
 func (p *process) over() bool {
 	select {
 	case <-p.done:
@@ -328,7 +327,7 @@ func (p *process) ask(ctx context.Context, c wire.Control) error {
 	p.controlMu.Lock()
 	defer p.controlMu.Unlock()
 	select {
-	case late := <-p.controlReply: // of one that was given up
+	case late := <-p.controlReply: // of a control that was given up
 		_ = late
 	default:
 	}
@@ -351,8 +350,8 @@ func (p *process) ask(ctx context.Context, c wire.Control) error {
 	}
 }
 
-// Close implements core.Process. The command keeps running: the sandbox sees only that the call has ended. Close does
-// not wait for input that is being sent: an engine may accept no more of it once a command has ended.
+// Close implements core.Process. The command keeps running: the sandbox sees only the end of the call. Close does not
+// wait for input that is being sent, since an engine may stop reading it once a command has ended.
 func (p *process) Close() error {
 	p.call.close()
 	<-p.done

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// pipeLine is a line whose other end takes nothing.
+// pipeLine is a line whose other end does not read.
 type pipeLine struct{ net.Conn }
 
 // CloseWrite implements line.
@@ -43,14 +43,14 @@ func TestCloseDoesNotWaitForInput(t *testing.T) {
 	providertest.Receive(t, fed)
 }
 
-// Arguments may be as long as core lets them be, whatever JSON makes of them, and a journal may hold many.
+// Arguments may be as long as core allows, even if JSON makes them longer. A journal may have many of them.
 func TestLongArguments(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
 		p := e.open(t, func(opts *Options) { opts.EngineOnly = e.name == "podman" })
 		sb := box(t, p, nil)
 		argv := []string{"sh", "-c", "echo ${#7}"}
-		for range 8 { // the kernel takes no longer single ones
+		for range 8 { // the kernel's limit for one argument
 			argv = append(argv, strings.Repeat("<", 120_000))
 		}
 		const times = 6

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/docker/dockertest"
 )
 
-// Whether an engine holds a limit is found by asking it: what is not known yet must not refuse a launch before that,
-// and a quota that is not always kept is not said to be.
+// Only a request to the engine shows whether it supports a limit. An unknown limit must not refuse a launch before
+// that, and an unreliable quota is not reported as full enforcement.
 func TestLimitsAreProbedBeforeRefusal(t *testing.T) {
 	limits := []core.Capability{core.CapCPU, core.CapMemory, core.CapProcesses, core.CapDisk}
 	for driver, strength := range map[string]core.Strength{"btrfs": core.Partial, "zfs": core.Full, "vfs": ""} {

@@ -26,7 +26,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// daemon is an engine of a test's own, which it may kill.
+// daemon is a test's own engine, which the test may kill.
 type daemon struct {
 	testEngine
 	t       *testing.T
@@ -36,11 +36,11 @@ type daemon struct {
 	flags   uintptr // of clone(2)
 	process *exec.Cmd
 	ended   chan struct{}
-	// stopHelper ends what the daemon needs beside itself.
+	// stopHelper stops the daemon's other processes.
 	stopHelper func()
 }
 
-// ownDocker starts a dockerd that shares nothing with another.
+// ownDocker starts a dockerd that shares no state with another.
 func ownDocker(t *testing.T) *daemon {
 	t.Helper()
 	d := newDaemon(t, "dockerd")
@@ -57,9 +57,9 @@ func startDocker(t *testing.T, d *daemon, more ...string) {
 		"--containerd", d.dir + "/c.sock",
 	}
 	d.command = append(d.command, more...)
-	// In a network of its own: it would take another dockerd's bridge away.
+	// In its own network namespace: otherwise it would remove another dockerd's bridge.
 	d.flags = syscall.CLONE_NEWNET
-	// As where a service manager runs both: containers outlive dockerd.
+	// As under a service manager: containers outlive dockerd.
 	containerd := exec.Command("containerd", "--root", d.dir+"/croot", "--state", d.dir+"/cstate", "--address", d.dir+
 		"/c.sock", "--log-level", "error")
 	if err := containerd.Start(); err != nil {
@@ -76,12 +76,12 @@ func startDocker(t *testing.T, d *daemon, more ...string) {
 	d.start()
 }
 
-// ownPodman starts a Podman service with a store of its own.
+// ownPodman starts a Podman service with its own store.
 func ownPodman(t *testing.T) *daemon {
 	t.Helper()
 	d := newDaemon(t, "podman")
-	// Podman asks for more open files and processes than a machine may grant, and keeps what watched over an exec for
-	// five minutes.
+	// Podman requests more open files and processes than a machine may grant, and keeps the monitor of an exec for five
+	// minutes.
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func (d *daemon) start() {
 	})
 }
 
-// kill ends the daemon as a crash would.
+// kill kills the daemon, as in a crash.
 func (d *daemon) kill() {
 	_ = d.process.Process.Kill()
 	select {
@@ -166,7 +166,7 @@ func (d *daemon) kill() {
 	}
 }
 
-// remove ends the daemon and whatever it left: helpers, containers, mounts, files.
+// remove stops the daemon and removes its leftovers: helpers, containers, mounts, files.
 func (d *daemon) remove() {
 	if d.process != nil {
 		_ = d.process.Process.Signal(syscall.SIGCONT)
@@ -197,7 +197,7 @@ func (d *daemon) remove() {
 	}
 }
 
-// processes are those that have the daemon's directory in their command line.
+// processes returns the processes with the daemon's directory in their command line.
 func (d *daemon) processes() []int {
 	var pids []int
 	entries, _ := os.ReadDir("/proc")
@@ -214,10 +214,10 @@ func (d *daemon) processes() []int {
 	return pids
 }
 
-// hangs is far above every time limit of an operation with an engine that does not answer.
+// hangs is far above every time limit of an operation with a hanging engine.
 const hangs = 2 * time.Minute
 
-// ends fails a test whose step hung.
+// ends fails a test whose step took too long.
 func ends(t *testing.T, what string, do func()) {
 	t.Helper()
 	begin := time.Now()
@@ -240,7 +240,7 @@ func TestDockerKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = running.Close() }()
-	// Commands come and go while it dies; none may hang or end as if all were well.
+	// Commands start and end while the engine dies. None may hang or report success wrongly.
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
 	for range 4 {
@@ -295,7 +295,7 @@ func TestDockerKilled(t *testing.T) {
 		got, err = p.Get(t.Context(), sb.ID)
 		return err == nil && got.State != core.StateRunning
 	})
-	// The restarted engine ends the containers that it finds. Whether they still report their end is a matter of luck.
+	// The restarted engine stops the containers that it finds. Whether they still report their end depends on timing.
 	if got.State != core.StateLost && got.State != core.StateStopped {
 		t.Errorf("after the restart it is %s: %s", got.State, got.Message)
 	}
@@ -314,7 +314,7 @@ func TestDockerKilled(t *testing.T) {
 	nothingLeft(t, d)
 }
 
-// nothingLeft says whether an engine has neither containers nor volumes once it was pruned.
+// nothingLeft checks that an engine has neither containers nor volumes after a prune.
 func nothingLeft(t *testing.T, d *daemon) {
 	t.Helper()
 	sweepAll(t, d.open(t, nil))
@@ -329,7 +329,7 @@ func nothingLeft(t *testing.T, d *daemon) {
 	}
 }
 
-// Podman's service is no more than a door: sandboxes do not notice that it is gone.
+// Podman's service only serves the API: sandboxes continue without it.
 func TestPodmanKilled(t *testing.T) {
 	d := ownPodman(t)
 	d.load(t)
@@ -421,7 +421,7 @@ func TestDockerHangs(t *testing.T) {
 	_ = fresh.Close()
 }
 
-// A socket that takes connections and never answers is an engine that hangs, too.
+// A socket that accepts connections and never answers is a hanging engine, too.
 func TestUnresponsiveSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "unix", path)
@@ -488,7 +488,7 @@ func TestTwentyAtOnce(t *testing.T) {
 	}
 }
 
-// A launch that is given up leaves nothing.
+// A canceled launch leaves nothing.
 func TestLaunchCanceled(t *testing.T) {
 	d := ownDocker(t)
 	d.load(t)

@@ -14,21 +14,21 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
-// files is guest.Transport: each operation is a call of its own, or follows a short one on the same call.
+// files is guest.Transport. Each operation has its own call, or follows a short one on the same call.
 type files struct{ p *Provider }
 
-// operation is one run of sb-guest for files: what is written to the call is its body, what is read the answer.
+// operation is one run of sb-guest for files. Writes to the call are its body, and reads are the answer.
 type operation struct {
 	*call
 	name string
 	stop func() bool
 	ctx  context.Context //nolint:containedctx // an io.Reader has no other way to say why it broke off
 
-	// broken says that the call was closed on purpose.
+	// broken reports that the call was closed on purpose.
 	broken atomic.Bool
 
 	once sync.Once
-	// ended is how the connection ended, err how the operation did.
+	// ended is the end of the connection; err is the result of the operation.
 	ended, err error
 }
 
@@ -57,7 +57,7 @@ func (f files) Operate(ctx context.Context, id string, request guest.Request) (g
 	return op, nil
 }
 
-// short takes the answer of an operation that has a short one. The call is kept for what follows.
+// short reads the answer of an operation that has a short one. The call is kept for the next operation.
 func (p *Provider) short(ctx context.Context, c *call, name string) (guest.Operation, error) {
 	stop := context.AfterFunc(ctx, c.close)
 	reply, err := c.reply(nil)
@@ -76,7 +76,7 @@ func (p *Provider) short(ctx context.Context, c *call, name string) (guest.Opera
 	return shortOperation{Reader: bytes.NewReader(reply.Answer), err: report.Err("docker." + c.op)}, nil
 }
 
-// shortOperation is one that was over when it was known.
+// shortOperation is an operation whose result is already known.
 type shortOperation struct {
 	*bytes.Reader
 	err error
@@ -101,12 +101,12 @@ func (o *operation) Read(p []byte) (int, error) {
 		if o.ended == nil {
 			o.ended = err
 		}
-		err = io.EOF // Close tells why
+		err = io.EOF // Close returns the reason
 	}
 	return n, err
 }
 
-// WriteTo implements io.WriterTo, as the line does best.
+// WriteTo implements io.WriterTo with the fastest copy of the line.
 func (o *operation) WriteTo(w io.Writer) (int64, error) {
 	direct, ok := o.line.(io.WriterTo)
 	if !ok {
@@ -114,7 +114,7 @@ func (o *operation) WriteTo(w io.Writer) (int64, error) {
 	}
 	n, err := direct.WriteTo(w)
 	if errors.Is(err, os.ErrClosed) {
-		err = nil // Close tells why
+		err = nil // Close returns the reason
 	}
 	return n, err
 }
@@ -122,7 +122,7 @@ func (o *operation) WriteTo(w io.Writer) (int64, error) {
 // Write implements io.Writer.
 func (o *operation) Write(p []byte) (int, error) { return o.line.Write(p) }
 
-// CloseWrite implements guest.Operation. It does nothing, for an engine may not pass on a half-closed connection. The
+// CloseWrite implements guest.Operation. It does nothing, since an engine may not pass on a half-closed connection. The
 // framing marks the end of the body. If the connection ends first, the body is incomplete.
 func (o *operation) CloseWrite() error { return nil }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-0724f904/sb/core/transfer"
 )
 
-// forgeries are the answers of testdata/forge, each with what the error of a copy says of it.
+// forgeries maps the answers of testdata/forge to a part of the copy's error.
 var forgeries = map[string]string{
 	"stat-parent":     "it describes another path",
 	"stat-other":      "it describes another path",
@@ -31,12 +31,12 @@ var forgeries = map[string]string{
 	"export-hard":     "the sandbox sent a path that leads outside",
 }
 
-// forgeTries is how often a copy is made for each forgery. Root inside must act between the start of sb-guest and its
-// call that makes it untraceable. It stops and continues sb-guest there, so the first try succeeds in most cases.
+// forgeTries bounds the copies for each forgery. Root inside must act between the start of sb-guest and the call that
+// makes it untraceable. It stops and continues sb-guest there, so the first try succeeds in most cases.
 const forgeTries = 30
 
-// Root inside takes over sb-guest and forges its answers, while files are copied out to this machine and to another
-// sandbox. Nothing is written beside the target, and the error says what was wrong with the answer.
+// Root inside takes over sb-guest and forges its answers, while files are copied to this machine and to another
+// sandbox. No file is written beside the target, and the error names the fault of the answer.
 func TestForgedAnswers(t *testing.T) {
 	program := buildForge(t)
 	eachEngine(t, func(t *testing.T, e testEngine) {
@@ -86,7 +86,7 @@ func TestForgedAnswers(t *testing.T) {
 	})
 }
 
-// copyForged copies until a forged answer came, forgeTries times at most. A copy succeeds only with genuine answers.
+// copyForged copies until a forged answer arrives, forgeTries times at most. A copy succeeds only with genuine answers.
 func copyForged(t *testing.T, p *Provider, from, to transfer.Endpoint, why string) {
 	t.Helper()
 	for range forgeTries {
@@ -101,7 +101,7 @@ func copyForged(t *testing.T, p *Provider, from, to transfer.Endpoint, why strin
 	}
 }
 
-// onlyGenuine checks that a directory has nothing, or the copy of what is really in the sandbox.
+// onlyGenuine checks that a directory is empty or has the copy of the sandbox's real files.
 func onlyGenuine(t *testing.T, target, name string) {
 	t.Helper()
 	var found []string
@@ -115,7 +115,7 @@ func onlyGenuine(t *testing.T, target, name string) {
 	}
 }
 
-// filesAfter runs a line of shell in a sandbox and returns the sorted names of all files after it.
+// filesAfter runs a line of shell in a sandbox and returns the sorted names of all its files.
 func filesAfter(t *testing.T, p *Provider, id, line string) []string {
 	t.Helper()
 	out, code := sh(t, p, id, line+"; find / -xdev")
@@ -141,7 +141,7 @@ func buildForge(t *testing.T) string {
 	return program
 }
 
-// forge starts the attacker in a sandbox, beside the directories that are copied. said ends it and returns its lines.
+// forge starts the attacker in a sandbox, beside the directories to copy. said stops it and returns its lines.
 func forge(t *testing.T, p *Provider, id, program string) (said func() []string) {
 	t.Helper()
 	f, err := os.Open(program)

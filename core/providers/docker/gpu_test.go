@@ -11,8 +11,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
-// An engine hands NVIDIA's cards out by a hook of NVIDIA's. Here is no card, but what would put one into the container
-// is asked for the right ones.
+// An engine passes NVIDIA's cards to a container through NVIDIA's hook. This machine has no card, but the test checks
+// the hook's request.
 func TestGPU(t *testing.T) {
 	d := newDaemon(t, "dockerd")
 	hook := "#!/bin/sh\ncat > " + d.dir + "/hooked\n"
@@ -39,7 +39,7 @@ func TestGPU(t *testing.T) {
 	}
 }
 
-// A GPU that the configuration names and the engine cannot hand out is refused before anything is made.
+// A launch refuses a GPU that the configuration names and the engine cannot provide. Nothing is created.
 func TestGPURefused(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -51,7 +51,7 @@ func TestGPURefused(t *testing.T) {
 	})
 }
 
-// Cards that have names are asked for by them.
+// Cards with names are requested by name.
 func TestGPUNames(t *testing.T) {
 	f := engine.Facts{CDI: []string{engine.CDIKind + "0", engine.CDIKind + "1", engine.CDIKind + "2"}}
 	if r := gpus(f, 2); r.Driver != "cdi" || len(r.DeviceIDs) != 2 || r.DeviceIDs[1] != engine.CDIKind+"1" {

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// TestRuntimeCapabilities: what was seen not to hold under gVisor is not offered there.
+// TestRuntimeCapabilities checks that features known to fail under gVisor are not offered there.
 func TestRuntimeCapabilities(t *testing.T) {
 	for runtime, gvisor := range map[string]bool{
 		"": false, "runc": false, "runsc": true, "runsc-kvm": true, "io.containerd.runsc.v1": true,

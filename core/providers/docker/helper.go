@@ -10,7 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// machines maps Go's names of processors to those in programs.
+// machines maps Go's name of a processor to its number in ELF programs.
 func machines(arch string) elf.Machine {
 	switch arch {
 	case "amd64":
@@ -29,8 +29,8 @@ func machines(arch string) elf.Machine {
 	return elf.EM_NONE
 }
 
-// guestPath finds the sb-guest that runs on a processor: where the configuration says, or beside this
-// program and in PATH, under its plain name or "sb-guest-linux-ARCH".
+// guestPath finds the sb-guest for a processor. It uses the configured path, or else searches beside this program and
+// in PATH for "sb-guest" and "sb-guest-linux-ARCH".
 func (p *Provider) guestPath(arch string) (string, error) {
 	names := []string{"sb-guest-linux-" + arch, "sb-guest"}
 	var candidates []string

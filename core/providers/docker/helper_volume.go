@@ -25,25 +25,25 @@ import (
 )
 
 const (
-	// helperPrefix begins the names of the volumes that sb-guest comes with, and of the containers that fill them. No
-	// sandbox's container has such a name, and no volume of anybody's may have one.
+	// helperPrefix begins the names of the volumes with sb-guest, and of the containers that fill them. No sandbox's
+	// container has such a name, and no other volume may have one.
 	helperPrefix = "sb.helper-"
-	// labelHelper is on those containers, as version. It is not labelVersion: they are no sandboxes.
+	// labelHelper is on those containers, with version. It is not labelVersion: they are not sandboxes.
 	labelHelper = "sb.helper"
-	// fillingAge is when a container that fills a volume belongs to a launch that broke off.
+	// fillingAge is the age at which a filling container counts as left by an interrupted launch.
 	fillingAge = 10 * time.Minute
-	// fillTries is how often a volume is filled that others fill at the same time.
+	// fillTries bounds the tries to fill a volume that others fill at the same time.
 	fillTries = 3
 )
 
-// helper is one build of sb-guest, as an engine has it: in a volume that is filled once and that sandboxes see
+// helper is one build of sb-guest in an engine. It is in a volume that is filled once and that sandboxes mount
 // read-only.
 type helper struct {
 	program []byte
 	volume  string
 }
 
-// helper reads the sb-guest that runs on a processor.
+// helper reads the sb-guest for a processor.
 func (p *Provider) helper(arch string) (helper, error) {
 	file, err := p.guestPath(arch)
 	if err != nil {
@@ -57,7 +57,7 @@ func (p *Provider) helper(arch string) (helper, error) {
 	return helper{program: program, volume: helperPrefix + hex.EncodeToString(sum[:8])}, nil
 }
 
-// mount is the helper in a sandbox. A volume that was removed a moment ago is made again by the engine, empty.
+// mount returns the mount of the helper in a sandbox. The engine recreates a volume that was just removed, empty.
 func (h helper) mount(dir wire.Dir) mount.Mount {
 	return mount.Mount{
 		Type: mount.TypeVolume, Source: h.volume, Target: dir.Bin(), ReadOnly: true,
@@ -65,7 +65,7 @@ func (h helper) mount(dir wire.Dir) mount.Mount {
 	}
 }
 
-// bring sees to it that the engine has the helper. image is one that is there; nothing is run from it.
+// bring ensures that the engine has the helper. image is an existing image; nothing in it runs.
 func (e containers) bring(ctx context.Context, h helper, image string) error {
 	asking, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
@@ -76,7 +76,7 @@ func (e containers) bring(ctx context.Context, h helper, image string) error {
 	return engine.Classify(asking, "launch", h.volume, err)
 }
 
-// fill puts the helper into its volume, which is made when it is not there, by a container that is never started.
+// fill copies the helper into its volume, which it creates if needed, through a container that never starts.
 func (e containers) fill(ctx context.Context, h helper, image string) (err error) {
 	archive, err := h.archive()
 	if err != nil {
@@ -103,8 +103,8 @@ func (e containers) fill(ctx context.Context, h helper, image string) (err error
 		if err == nil {
 			return nil
 		}
-		// An engine that unpacks several at once may fail for one, whose link somebody else has made: that is whole,
-		// too.
+		// An engine that unpacks several archives at once may fail for one, because another launch has made the link. That
+		// link is complete, too.
 		_, statErr := e.Client.ContainerStatPath(ctx, id, client.ContainerStatPathOptions{Path: dir.Program()})
 		if statErr == nil {
 			return nil
@@ -115,7 +115,7 @@ func (e containers) fill(ctx context.Context, h helper, image string) (err error
 	}
 }
 
-// filler is a container in which the helper's volume can be written to.
+// filler is a container that can write to the helper's volume.
 func (h helper) filler(image string, dir wire.Dir) client.ContainerCreateOptions {
 	writable := h.mount(dir)
 	writable.ReadOnly = false
@@ -129,7 +129,7 @@ func (h helper) filler(image string, dir wire.Dir) client.ContainerCreateOptions
 }
 
 // archive returns an archive with the helper under a random name, and then a link to it under the real name. The link
-// appears once the file is complete. A new link does not affect the helpers that run.
+// appears once the file is complete. A new link does not affect running helpers.
 func (h helper) archive() ([]byte, error) {
 	var archive bytes.Buffer
 	archive.Grow(len(h.program) + 8<<10)
@@ -151,8 +151,8 @@ func (h helper) archive() ([]byte, error) {
 	return archive.Bytes(), w.Close()
 }
 
-// helperLost says whether a container's helper is not in the volume where it was: somebody removed that volume while
-// the container was made.
+// helperLost reports whether a container's volume lacks the helper, since the volume was removed while the container
+// was created.
 func (e containers) helperLost(ctx context.Context, id string, h helper, dir wire.Dir) bool {
 	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
@@ -164,8 +164,8 @@ func (e containers) helperLost(ctx context.Context, id string, h helper, dir wir
 	return errdefs.IsNotFound(err)
 }
 
-// unusedHelpers lists the helper's volumes that no container has. They are asked for one by one: what Podman calls
-// dangling may be in use.
+// unusedHelpers lists the helper's volumes that no container uses. It checks each volume, since Podman reports volumes
+// in use as dangling.
 func (e containers) unusedHelpers(ctx context.Context) ([]string, error) {
 	listed, err := e.Client.VolumeList(ctx, client.VolumeListOptions{Filters: make(client.Filters).
 		Add("name", helperPrefix)})
@@ -174,7 +174,7 @@ func (e containers) unusedHelpers(ctx context.Context) ([]string, error) {
 	}
 	var names []string
 	for _, v := range listed.Items {
-		if !strings.HasPrefix(v.Name, helperPrefix) { // the filter takes parts of names, too
+		if !strings.HasPrefix(v.Name, helperPrefix) { // the filter matches parts of names
 			continue
 		}
 		users, err := e.Client.ContainerList(
@@ -190,7 +190,7 @@ func (e containers) unusedHelpers(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// brokenOff lists the containers that were to fill a volume and are older than that.
+// brokenOff lists the containers that fill a volume and are older than age.
 func (e containers) brokenOff(ctx context.Context, age time.Duration) ([]container.Summary, error) {
 	listed, err := e.Client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).
 		Add("label", labelHelper+"="+version)})

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
-// sweepAll removes what nothing owns any more.
+// sweepAll removes all leftovers.
 func sweepAll(t *testing.T, p *Provider) {
 	t.Helper()
 	left, err := p.Leftovers(t.Context())
@@ -35,8 +35,8 @@ func sweepAll(t *testing.T, p *Provider) {
 	}
 }
 
-// ownHelper is a build of sb-guest that no other test has, whatever else uses the engine, and the name of its volume,
-// which goes with the test.
+// ownHelper returns a build of sb-guest that no other test uses, and the name of its volume. The end of the test
+// removes the volume.
 func (e testEngine) ownHelper(t *testing.T) (file, volume string) {
 	t.Helper()
 	program, err := os.ReadFile(guestProgram())
@@ -44,7 +44,7 @@ func (e testEngine) ownHelper(t *testing.T) (file, volume string) {
 		t.Fatal(err)
 	}
 	file = filepath.Join(t.TempDir(), "sb-guest")
-	// Nothing reads the bytes after a program's sections.
+	// No system reads the bytes after a program's sections.
 	if err := os.WriteFile(file, append(program, rand.Text()...), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func (e testEngine) ownHelper(t *testing.T) (file, volume string) {
 	return file, h.volume
 }
 
-// withOwnHelper opens a provider that has a helper of its own.
+// withOwnHelper opens a provider with its own helper.
 func (e testEngine) withOwnHelper(t *testing.T) (*Provider, helper) {
 	t.Helper()
 	file, _ := e.ownHelper(t)
@@ -84,7 +84,7 @@ func (e testEngine) hasVolume(t *testing.T, name string) bool {
 	return err == nil
 }
 
-// unused says whether a volume is among what nothing owns any more.
+// unused reports whether a volume is a leftover.
 func unused(t *testing.T, p *Provider, volume string) bool {
 	t.Helper()
 	left, err := p.Leftovers(t.Context())
@@ -94,13 +94,14 @@ func unused(t *testing.T, p *Provider, volume string) bool {
 	return slices.ContainsFunc(left, func(l core.Leftover) bool { return l.Subject == volume })
 }
 
-// The first launch that needs the helper makes it, and all share it. It is left over once no sandbox uses it.
+// The first launch that needs the helper creates it, and all launches share it. It is a leftover once no sandbox uses
+// it.
 func TestHelperShared(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
 		file, volume := e.ownHelper(t)
 		own := func(o *Options) { o.Guest = file }
-		// Each as a process of its own would be.
+		// Like three processes.
 		providers := []*Provider{e.open(t, own), e.open(t, own), e.open(t, own)}
 		var wg sync.WaitGroup
 		for _, p := range providers {
@@ -127,7 +128,7 @@ func TestHelperShared(t *testing.T) {
 		if err != nil || slices.ContainsFunc(named, func(v core.VolumeInfo) bool { return v.Name == volume }) {
 			t.Errorf("volumes of somebody's are %+v, %v", named, err)
 		}
-		for _, name := range []string{volume, helperPrefix + "next"} { // of what comes, too: who fills it first is believed
+		for _, name := range []string{volume, helperPrefix + "next"} { // later versions, too: the first content is trusted
 			_, err := p.Launch(
 				t.Context(),
 				core.Spec{Name: core.NewName(), Image: testImage, Volumes: []core.Volume{{Source: name, Target: "/v"}}},
@@ -156,7 +157,8 @@ func TestHelperShared(t *testing.T) {
 	})
 }
 
-// Pruning the engine's volumes between two steps of a launch does no lasting harm. Neither does breaking off a launch.
+// A prune of the engine's volumes between two steps of a launch does no lasting harm. Neither does an interrupted
+// launch.
 func TestHelperLost(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -168,7 +170,7 @@ func TestHelperLost(t *testing.T) {
 		if out, _ := sh(t, p, sb.ID, "echo runs"); out != "runs\n" {
 			t.Errorf("it says %q", out)
 		}
-		// Another process fills it once more, under a sandbox that runs.
+		// Another process fills it again, under a running sandbox.
 		if err := p.engine.fill(t.Context(), h, testImage); err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +184,7 @@ func TestHelperLost(t *testing.T) {
 	})
 }
 
-// Several processes may find it missing at the same time.
+// Several processes may find the volume missing at the same time.
 func TestHelperFilledAtOnce(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -203,7 +205,7 @@ func TestHelperFilledAtOnce(t *testing.T) {
 	})
 }
 
-// The container that a killed launch left behind is found. That of a launch in progress is not.
+// The container of a killed launch is a leftover. That of a launch in progress is not.
 func TestHelperCanceled(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -235,7 +237,7 @@ func TestHelperCanceled(t *testing.T) {
 	})
 }
 
-// Of an archive that breaks off nothing is seen under the helper's name.
+// A truncated archive has no file under the helper's name.
 func TestHelperArchive(t *testing.T) {
 	archive, err := helper{program: bytes.Repeat([]byte("x"), 4096)}.archive()
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// deadline bounds everything that waits.
+// deadline bounds every wait.
 const deadline = time.Minute
 
-// box launches a sandbox that is terminated with the test.
+// box launches a sandbox, and terminates it at the end of the test.
 func box(t *testing.T, p *Provider, change func(*core.Spec)) core.Sandbox {
 	t.Helper()
 	spec := core.Spec{Name: core.NewName(), Image: testImage, Network: core.Network{Mode: core.NetworkNone}}
@@ -46,7 +46,7 @@ func end(t *testing.T, p *Provider, id string) {
 	}
 }
 
-// run runs a command to its end and returns what it wrote and its code.
+// run runs a command to its end and returns its output and its exit code.
 func run(t *testing.T, p *Provider, id string, spec core.ExecSpec) (out string, code int) {
 	t.Helper()
 	var both bytes.Buffer
@@ -67,7 +67,7 @@ func run(t *testing.T, p *Provider, id string, spec core.ExecSpec) (out string, 
 	return both.String(), exit.Code
 }
 
-// sh runs a line of shell as root and returns what it wrote.
+// sh runs a line of shell as root and returns its output and its exit code.
 func sh(t *testing.T, p *Provider, id, line string) (string, int) {
 	t.Helper()
 	return run(t, p, id, core.ExecSpec{Command: []string{"sh", "-c", line}})
@@ -84,7 +84,7 @@ func (e testEngine) raw(t testing.TB) *client.Client {
 	return c
 }
 
-// eventually polls until holds says yes.
+// eventually polls until holds returns true.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -107,7 +107,7 @@ func wantKind(t *testing.T, err error, kind core.Kind) {
 	}
 }
 
-// readable makes a directory that engines of other users can read, too.
+// readable makes a directory that engines of other users can read.
 func readable(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sb-docker-test-") //nolint:usetesting // t.TempDir's is its owner's only
@@ -121,5 +121,5 @@ func readable(t *testing.T) string {
 	return dir
 }
 
-// throughEngine is for what an engine's death or silence does to calls: those of root go on without it.
+// throughEngine is for tests with a dead or hanging engine: direct calls of root continue without the engine.
 func throughEngine(opts *Options) { opts.EngineOnly = true }

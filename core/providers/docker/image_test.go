@@ -8,7 +8,7 @@ import (
 
 const testImage = dockertest.Image
 
-// load puts the test image into the engine.
+// load loads the test image into the engine.
 func (e testEngine) load(t testing.TB) {
 	t.Helper()
 	if err := dockertest.Load(t.Context(), e.host); err != nil {

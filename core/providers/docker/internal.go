@@ -20,10 +20,10 @@ import (
 // labelNetwork is on an app's internal network and on the containers in it: the network's name.
 const labelNetwork = "sb.network"
 
-// nowhere is an address that documentation has for itself (RFC 5737).
+// nowhere is an address that is reserved for documentation (RFC 5737).
 const nowhere = "192.0.2.1"
 
-// internalName is the name of the internal network that an owner's sandboxes of one app share.
+// internalName returns the name of the internal network that an owner's sandboxes of one app share.
 func internalName(app string, owner core.Owner) string {
 	name := "sb-net-" + cmp.Or(app, "default")
 	if owner.ID != "" {
@@ -32,8 +32,8 @@ func internalName(app string, owner core.Owner) string {
 	return name
 }
 
-// internal returns an internal network by its name. It is made when it is not there; one that sb did not make is
-// refused.
+// internal returns an internal network by its name, and creates it if needed. It refuses a network that sb did not
+// create.
 func (p *Provider) internal(ctx context.Context, e containers, name string) (network.Network, error) {
 	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
@@ -55,7 +55,7 @@ func (p *Provider) internal(ctx context.Context, e containers, name string) (net
 		case err != nil && (try == networkTries || !errdefs.IsConflict(err) && !errdefs.IsPermissionDenied(err)):
 			return network.Network{}, engine.Classify(ctx, "launch", name, err)
 		}
-		// Somebody else makes it, or has just taken it away.
+		// Another process creates the network, or has just removed it.
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -64,18 +64,18 @@ func (p *Provider) internal(ctx context.Context, e containers, name string) (net
 	}
 }
 
-// networkTries is how often a network that others make at the same time is looked for.
+// networkTries bounds the lookups of a network that others create at the same time.
 const networkTries = 50
 
-// makeInternal makes a network. Docker gives one name to two networks that are asked for at once, but one bridge to one
-// only: who comes second is refused.
+// makeInternal creates a network. Docker gives one name to two networks that are requested at once. It gives a bridge
+// to only one of them, so the second request fails.
 func (e containers) makeInternal(ctx context.Context, name string) error {
 	options := client.NetworkCreateOptions{
 		Driver: "bridge", Internal: true, Labels: map[string]string{labelVersion: version, labelNetwork: name},
 	}
 	if !e.Podman {
 		sum := sha256.Sum256([]byte(name))
-		// 15 bytes are an interface's most
+		// An interface's name has at most 15 bytes.
 		options.Options = map[string]string{"com.docker.network.bridge.name": "sb-" + hex.EncodeToString(sum[:6])}
 	}
 	_, err := e.Client.NetworkCreate(ctx, name, options)
@@ -90,14 +90,14 @@ func (e containers) networksNamed(ctx context.Context, name string) ([]network.N
 	}
 	var found []network.Network
 	for _, n := range listed.Items {
-		if n.Name == name { // the filter takes parts of names, too
+		if n.Name == name { // the filter matches parts of names
 			found = append(found, n.Network)
 		}
 	}
 	return found, nil
 }
 
-// internalFence lets through what is in the network, but for the engine's machine.
+// internalFence allows the addresses of the network, except the engine's machine.
 func internalFence(n network.Network) wire.Fence {
 	f := wire.Fence{On: true, Closed: true}
 	for _, pool := range n.IPAM.Config {
@@ -114,8 +114,8 @@ func internalFence(n network.Network) wire.Fence {
 	return f
 }
 
-// leaveInternal removes an app's internal network when no container has it any more. An engine refuses to remove one in
-// use, but does not count those that are stopped.
+// leaveInternal removes an app's internal network when no container has it. An engine refuses to remove a network in
+// use, but does not count stopped containers.
 func (e containers) leaveInternal(ctx context.Context, name string) error {
 	ctx, cancel := engine.Within(context.WithoutCancel(ctx), engine.AskTimeout)
 	defer cancel()
@@ -135,7 +135,7 @@ func (e containers) leaveInternal(ctx context.Context, name string) error {
 	return nil
 }
 
-// unusedNetworks lists the networks that sb made and no container has.
+// unusedNetworks lists the networks that sb created and no container has.
 func (e containers) unusedNetworks(ctx context.Context) ([]network.Network, error) {
 	networks, err := e.Client.NetworkList(ctx, client.NetworkListOptions{Filters: make(client.Filters).
 		Add("label", labelNetwork)})

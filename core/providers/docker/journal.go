@@ -23,8 +23,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
-// Execs implements core.Journaler. A sandbox that does not run has its journal in a volume that the engine
-// still reads.
+// Execs implements core.Journaler. The journal of a sandbox that does not run is in a volume, which the engine can
+// still read.
 func (p *Provider) Execs(ctx context.Context, id string) ([]core.Exec, error) {
 	sb, err := p.Get(ctx, id)
 	if err != nil {
@@ -83,7 +83,7 @@ func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) it
 	}
 }
 
-// liveLogs asks the sandbox's first process.
+// liveLogs reads the logs through the sandbox's first process.
 func (p *Provider) liveLogs(ctx context.Context, id string, opts core.LogOptions) iter.Seq2[core.LogRecord, error] {
 	return func(yield func(core.LogRecord, error) bool) {
 		c, err := p.dial(ctx, id, "logs", wire.Request{
@@ -115,7 +115,7 @@ func (p *Provider) liveLogs(ctx context.Context, id string, opts core.LogOptions
 		case ctx.Err() != nil:
 			yield(core.LogRecord{}, ctx.Err())
 		case opts.Follow && errors.Is(err, core.KindConflict):
-			// The sandbox ended, and with it what was followed.
+			// The sandbox ended, and with it the followed command.
 		case err != nil:
 			yield(core.LogRecord{}, err)
 		}
@@ -150,7 +150,7 @@ func journalError(exec string, err error) error {
 	return core.Errorf(core.KindInternal, "docker.logs", exec, "the journal cannot be read: %w", err)
 }
 
-// replay is a command of a sandbox that does not run: it is over.
+// replay returns a command of a sandbox that does not run. The command has ended.
 func (p *Provider) replay(
 	ctx context.Context, sb core.Sandbox, exec string, streams core.Streams,
 ) (core.Process, error) {
@@ -196,13 +196,12 @@ func (p *Provider) replay(
 	return ended{id: exec, exit: *entry.Exit}, nil
 }
 
-// filesOf says which files of a journal are a command's.
+// filesOf returns a filter for the journal files of a command.
 func filesOf(exec string) func(file string) bool {
 	return func(file string) bool { return file == exec+".json" || file == exec+".log" || file == exec+".log.1" }
 }
 
-// fetchJournal copies those files of a sandbox's journal that are wanted to a directory of this machine, which remove
-// removes.
+// fetchJournal copies the wanted files of a sandbox's journal to a local directory. remove removes that directory.
 func (p *Provider) fetchJournal(
 	ctx context.Context, id string, wanted func(file string) bool,
 ) (dir string, remove func(), err error) {
@@ -233,7 +232,7 @@ func (p *Provider) fetchJournal(
 		if _, err := p.Get(ctx, id); err != nil {
 			return "", nil, err
 		}
-		return dir, remove, nil // nothing ever ran in it
+		return dir, remove, nil // no command ever ran in it
 	}
 	if err != nil {
 		return "", nil, engine.Classify(ctx, "journal", id, err)
@@ -278,11 +277,10 @@ func unpackJournal(dir string, archive io.Reader, wanted func(file string) bool)
 	}
 }
 
-// maxJournal bounds what is taken of a journal. Files of the sandbox may be said to be of any size, and cost nothing
-// there.
+// maxJournal bounds the size of a fetched journal. The sandbox can claim any size for its files, at no cost.
 const maxJournal = 1 << 30
 
-// ended is a command that was over before anybody attached.
+// ended is a command that ended before the attach.
 type ended struct {
 	id   string
 	exit core.Exit

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// What root in a sandbox put beside its journal costs this machine nothing, and a journal that cannot be one is refused
-// before it is read.
+// Files that root in a sandbox adds to its journal cost this machine nothing. An invalid journal is refused before it
+// is read.
 func TestHostileJournal(t *testing.T) {
 	for name, test := range map[string]struct {
 		headers []tar.Header

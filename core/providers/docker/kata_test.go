@@ -12,8 +12,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// TestKata: no machine that runs these tests has Kata, so an engine has a runtime of its name that is runc, but takes
-// as long as Kata's machine does to end after what is in it.
+// TestKata replaces Kata, which no test machine has, with a runtime of its name. That is runc, but as slow to end after
+// its processes as Kata's machine.
 func TestKata(t *testing.T) {
 	d := newDaemon(t, "dockerd")
 	runtime := filepath.Join(d.dir, "kata")
@@ -38,8 +38,7 @@ func TestKata(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = process.Close() }()
-	// The engine counts the first process's threads, too, and what carries calls; under Kata it counts none of the
-	// sandbox's.
+	// The engine also counts the threads of the first process and of calls. Under Kata, it counts none of the sandbox's.
 	if stats, err := p.Stats(t.Context(), sb.ID); err != nil || stats.Processes != 1 {
 		t.Errorf("one command uses %+v, %v", stats, err)
 	}
@@ -51,7 +50,7 @@ func TestKata(t *testing.T) {
 	}
 }
 
-// TestKataNames: what Kata does not hold is not offered under any of its names.
+// TestKataNames checks that a limit that Kata does not enforce is not offered under any of its names.
 func TestKataNames(t *testing.T) {
 	for runtime, kata := range map[string]bool{
 		"": false, "runc": false, "runsc": false, "kata": true, "kata-runtime": true, "io.containerd.kata.v2": true,

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
-// Labels of a sandbox's container. Only a container with labelVersion and a sandbox's name is one, for the labels of an
-// image are its containers' as well. Only volumes and images with it are sb's.
+// Labels of a sandbox's container. A sandbox's container has labelVersion and a sandbox's name: containers also inherit
+// the labels of their image. Only volumes and images with labelVersion belong to sb.
 const (
 	labelVersion = "sb.version"
 	labelName    = "sb.name"
@@ -22,17 +22,17 @@ const (
 	labelExpires = "sb.expires"
 	labelSpec    = "sb.spec"
 	labelLease   = "sb.lease"
-	// labelKey signs calls to the first process. Every user who can read it can exec in the container anyway.
+	// labelKey signs calls to the first process. A user who can read it can exec in the container anyway.
 	labelKey = "sb.key"
-	// labelProtocol is the wire.Version of the first process; without it, that is 1.
+	// labelProtocol is the wire.Version of the first process; without the label, it is 1.
 	labelProtocol = "sb.protocol"
 	// labelDir names the sandbox's wire.Dir.
 	labelDir = "sb.dir"
-	// labelRuntime is on Podman's containers, of which its imitation of the API says "oci" only.
+	// labelRuntime is on Podman's containers, whose runtime Docker's API reports only as "oci".
 	labelRuntime = "sb.runtime"
 	// labelBuild is on images that launches built.
 	labelBuild = "sb.build"
-	// labelSnapshot is on snapshots: the id of the sandbox that was kept.
+	// labelSnapshot is on snapshots: the id of the saved sandbox.
 	labelSnapshot = "sb.snapshot"
 	// labelUser begins the names of the spec's own labels.
 	labelUser = "sb.label."
@@ -40,15 +40,15 @@ const (
 	version = "1"
 )
 
-// namePrefix begins a container's name; what follows is the sandbox's.
+// namePrefix begins a container's name; the sandbox's name follows.
 const namePrefix = "sb-"
 
-// deadName is the name of a dead sandbox's container whose own another one has.
+// deadName returns the name for a dead sandbox's container after another container took its name.
 func deadName(sandbox, id string) string {
 	return namePrefix + sandbox + "-" + id[:min(shortID, len(id))]
 }
 
-// labels describes a sandbox. The spec has no secret values.
+// labels returns the labels that describe a sandbox. The spec in them has no secret values.
 func labels(spec core.Spec, lease core.Lease, dir wire.Dir, key []byte) (map[string]string, error) {
 	spec = spec.Redacted()
 	specText, err := json.Marshal(spec)
@@ -65,7 +65,7 @@ func labels(spec core.Spec, lease core.Lease, dir wire.Dir, key []byte) (map[str
 		labelSpec: string(specText), labelLease: string(leaseText), labelDir: string(dir),
 		labelKey:      base64.StdEncoding.EncodeToString(key),
 		labelProtocol: strconv.Itoa(wire.Version),
-		// Not the image's.
+		// Overrides the image's labels.
 		labelRuntime: "", labelNetwork: "",
 	}
 	if !lease.Expires.IsZero() {
@@ -90,7 +90,7 @@ type described struct {
 	key       []byte
 }
 
-// describe reads a container's labels. ok is false when the container is not a sandbox of sb's. Labels that cannot be
+// describe reads a container's labels. ok is false when the container is not a sandbox of sb. Labels that cannot be
 // parsed leave their fields zero.
 func describe(id string, l map[string]string, names ...string) (d described, ok bool) {
 	if l[labelVersion] == "" || l[labelName] == "" || !slices.ContainsFunc(names, func(name string) bool {
@@ -109,12 +109,12 @@ func describe(id string, l map[string]string, names ...string) (d described, ok 
 	return d, true
 }
 
-// shortID is how much of a container's id is in a sandbox's.
+// shortID is the number of characters of a container's id in a sandbox's id.
 const shortID = 12
 
 func idOf(container string) string { return IDPrefix + container[:min(shortID, len(container))] }
 
-// containerOf is the beginning of the container's id, or "" for what is no id.
+// containerOf returns the beginning of the container's id, or "" if id is not valid.
 func containerOf(id string) string {
 	container, ok := strings.CutPrefix(id, IDPrefix)
 	if !ok || len(container) != shortID || strings.Trim(container, "0123456789abcdef") != "" {

@@ -28,15 +28,16 @@ import (
 )
 
 const (
-	// readyTimeout bounds how long a started container takes to say that it is ready.
+	// readyTimeout bounds the time in which a started container reports that it is ready.
 	readyTimeout = 60 * time.Second
-	// execLogLimit bounds the output that is kept of a command that is not the entry command.
+	// execLogLimit bounds the kept output of a command that is not the entry command, in bytes.
 	execLogLimit = 8 << 20
-	// pidsOfOurs is how many threads the first process, and what carries calls to it, take from the limit.
+	// pidsOfOurs is the number of threads that the first process and its calls take from the limit.
 	pidsOfOurs = 32
 )
 
-// Launch implements core.Provider. The container's labels are the lease: they are there as soon as anything is.
+// Launch implements core.Provider. The container's labels hold the lease, which therefore exists as soon as the
+// container does.
 func (p *Provider) Launch(
 	ctx context.Context, spec core.Spec, lease core.Lease, progress core.ProgressFunc,
 ) (core.Sandbox, error) {
@@ -81,8 +82,8 @@ type launch struct {
 	key    []byte
 }
 
-// run makes the container and starts it. When many begin at once Podman loses a container's mount for good
-// now and then, and another container has to take its place.
+// run creates the container and starts it. Podman sometimes loses a container's mount permanently when many launches
+// run at once. Another container then replaces it.
 func (l *launch) run(ctx context.Context) (core.Sandbox, error) {
 	for try := 1; ; try++ {
 		sb, err := l.once(ctx)
@@ -127,7 +128,7 @@ func (l *launch) once(ctx context.Context) (sb core.Sandbox, err error) {
 func (l *launch) config(ctx context.Context, id string) (wire.Config, error) {
 	fence := fence(l.spec.Network)
 	if l.spec.Network.Mode == core.NetworkInternal {
-		// Once more: until there was a container somebody else's last one may have taken the network away.
+		// Checked again: before the container existed, another sandbox's end may have removed the network.
 		n, err := l.p.internal(ctx, l.e, l.internal())
 		if err != nil {
 			return wire.Config{}, err
@@ -151,7 +152,7 @@ func (l *launch) config(ctx context.Context, id string) (wire.Config, error) {
 	return config, nil
 }
 
-// internal is the name of the sandbox's internal network.
+// internal returns the name of the sandbox's internal network.
 func (l *launch) internal() string { return internalName(l.spec.App, l.lease.Owner) }
 
 // leave removes the internal network of a failed launch, unless another container uses it.
@@ -161,8 +162,8 @@ func (l *launch) leave(ctx context.Context) {
 	}
 }
 
-// create makes the container. The engine gives a name to one container only, which is what makes names unique;
-// a dead sandbox gives its up.
+// create creates the container. The engine gives a name to one container only, so names are unique. A dead sandbox's
+// container is renamed.
 func (l *launch) create(ctx context.Context) (string, error) {
 	described, err := labels(l.spec, l.lease, l.dir, l.key)
 	if err != nil {
@@ -192,7 +193,7 @@ func (l *launch) create(ctx context.Context) (string, error) {
 		}}
 	}
 	if len(l.image.Entrypoint) > 0 {
-		// This means none. It is not simply replaced, for a snapshot could not be rid of it again.
+		// This means none. An override alone is not enough: a snapshot could not remove it again.
 		options.Config.Entrypoint = []string{""}
 	}
 	for try := 0; ; try++ {
@@ -204,7 +205,7 @@ func (l *launch) create(ctx context.Context) (string, error) {
 		default:
 			return "", err
 		}
-		// Podman says of a name that is taken no more than that something went wrong.
+		// For a name in use, Podman reports only an internal error.
 		free, wayErr := l.makeWay(ctx, options.Name)
 		if wayErr != nil {
 			return "", wayErr
@@ -215,13 +216,13 @@ func (l *launch) create(ctx context.Context) (string, error) {
 	}
 }
 
-// createTries bounds how often a launch tries a name again that another launch has released.
+// createTries bounds the tries for a name that another launch has released.
 const createTries = 3
 
-// create makes a container, whose id it returns.
+// create creates a container and returns its id.
 func (e containers) create(ctx context.Context, options client.ContainerCreateOptions) (string, error) {
-	// An engine finishes making a container even when the caller stops waiting. So this waits for the id, with which the
-	// container can be removed.
+	// An engine finishes a container even when the caller stops waiting. So this waits for the id, which the removal of
+	// the container needs.
 	patient, cancel := engine.Within(context.WithoutCancel(ctx), engine.WorkTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
@@ -244,10 +245,10 @@ func (e containers) create(ctx context.Context, options client.ContainerCreateOp
 	return created.ID, nil
 }
 
-// createGrace is how long a launch that was given up waits for the container that is being made.
+// createGrace bounds the wait of a canceled launch for the container that is being created.
 const createGrace = 3 * time.Second
 
-// nameTaken names the owner of the sandbox that has the name, if it is another than the launch's.
+// nameTaken returns the error for a name in use. It names the other sandbox's owner if that is not the launch's.
 func (l *launch) nameTaken(holder core.Owner) error {
 	name := l.spec.Name
 	if holder.ID == l.lease.Owner.ID {
@@ -262,7 +263,7 @@ func (l *launch) nameTaken(holder core.Owner) error {
 		WithHint("choose another name, such as: --name %s-2", name)
 }
 
-// makeWay gives a dead sandbox's container another name. free says that nothing has the name.
+// makeWay renames a dead sandbox's container. free reports that no container has the name.
 func (l *launch) makeWay(ctx context.Context, name string) (free bool, err error) {
 	holder, err := l.p.inspect(ctx, name)
 	if errors.Is(err, core.KindNotFound) {
@@ -291,7 +292,7 @@ func (l *launch) makeWay(ctx context.Context, name string) (free bool, err error
 	dead := containerOf(holder.ID)
 	_, err = l.e.Client.ContainerRename(ctx, dead, client.ContainerRenameOptions{NewName: deadName(l.spec.Name, dead)})
 	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) {
-		return false, nil // somebody else was as quick
+		return false, nil // another launch was as quick
 	}
 	return false, engine.Classify(ctx, "launch", l.spec.Name, err)
 }
@@ -315,10 +316,10 @@ func (l *launch) awaitName(ctx context.Context) bool {
 	}
 }
 
-// nameGrace is how long Podman may take between taking a name and having a container of it.
+// nameGrace bounds the time in which Podman has taken a name but reports no container for it.
 const nameGrace = time.Second
 
-// hostname is the sandbox's name where that can be one.
+// hostname converts the sandbox's name to a valid hostname.
 func hostname(name string) string { return strings.NewReplacer("_", "-", ".", "-").Replace(name) }
 
 func exposed(ports []core.Port) network.PortSet {
@@ -334,11 +335,11 @@ func portOf(number int) network.Port {
 	return port
 }
 
-// host is what the engine does for the container: all that is not needed is taken away.
+// host returns the engine's configuration of the container. It removes all privileges that the sandbox does not need.
 func (l *launch) host(ctx context.Context) (h *container.HostConfig, err error) {
 	spec := l.spec
 	h = &container.HostConfig{
-		// The log has the sandbox's states and is read back by List.
+		// The log has the sandbox's states, and List reads it.
 		LogConfig:   container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}},
 		CapDrop:     []string{"ALL"},
 		CapAdd:      shellCapabilities(),
@@ -350,12 +351,12 @@ func (l *launch) host(ctx context.Context) (h *container.HostConfig, err error) 
 		h.LogConfig = container.LogConfig{Type: "k8s-file"}
 	}
 	if spec.Network.Mode != core.NetworkNone {
-		// Not a network of sb's own: those have a name server in the engine, which no fence stands before.
+		// Not one of sb's networks: their name server runs in the engine, outside the fence.
 		h.NetworkMode = network.NetworkBridge
 		if l.e.Podman {
-			h.NetworkMode = "private" // what Podman has where it runs: its bridge, slirp4netns or pasta
+			h.NetworkMode = "private" // Podman's default network: its bridge, slirp4netns or pasta
 		}
-		// For the fence; the first process gives both up before anything else runs.
+		// For the fence; the first process drops both before it starts other programs.
 		h.CapAdd = append(h.CapAdd, "NET_ADMIN", "SETPCAP")
 		h.PortBindings = published(spec.Ports)
 	}
@@ -365,8 +366,8 @@ func (l *launch) host(ctx context.Context) (h *container.HostConfig, err error) 
 			return nil, err
 		}
 		h.NetworkMode = container.NetworkMode(n.Name)
-		// The engine's name server asks others for what it does not know, and may do so from its own machine. These
-		// it asks from the container, where the fence is.
+		// The engine's name server forwards unknown names, possibly from its own machine. It queries this address from the
+		// container, where the fence is.
 		h.DNS = []netip.Addr{netip.MustParseAddr(nowhere)}
 	}
 	if spec.CPU > 0 {
@@ -398,7 +399,7 @@ func gpus(f engine.Facts, count int) container.DeviceRequest {
 	return container.DeviceRequest{Driver: "cdi", DeviceIDs: f.CDI[:min(count, len(f.CDI))]}
 }
 
-// shellCapabilities are those that root needs to own files and to run what it installs as other users.
+// shellCapabilities are the capabilities that root needs to own files and to run installed programs as other users.
 func shellCapabilities() []string {
 	return []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETGID", "SETUID"}
 }
@@ -416,7 +417,7 @@ func published(ports []core.Port) network.PortMap {
 	return m
 }
 
-// fence is the network policy that the first process puts up.
+// fence returns the network policy that the first process enforces.
 func fence(n core.Network) wire.Fence {
 	switch n.Mode {
 	case core.NetworkNone:
@@ -428,7 +429,7 @@ func fence(n core.Network) wire.Fence {
 	return wire.Fence{On: true}
 }
 
-// start brings a container to life. An engine that has lost the helper gets it again.
+// start starts a container. If the engine has lost the helper, it copies the helper again.
 func (l *launch) start(ctx context.Context, id string, config wire.Config) error {
 	err := l.e.start(ctx, id, config, l.key, time.Time{})
 	if err == nil || ctx.Err() != nil || !l.e.helperLost(ctx, id, l.helper, l.dir) {
@@ -440,9 +441,8 @@ func (l *launch) start(ctx context.Context, id string, config wire.Config) error
 	return l.e.start(ctx, id, config, l.key, time.Time{})
 }
 
-// start brings a container to life and returns when commands can be run in it. before is the time of the last state
-// that is in its log already. Somebody else may start it at the same time: then the first process talks to them, and
-// its state is in the log only.
+// start starts a container and returns when it can run commands. before is the time of the last state in its log. If
+// another process starts it at the same time, the first process answers that one, and its state is only in the log.
 func (e containers) start(ctx context.Context, id string, config wire.Config, key []byte, before time.Time) error {
 	setup, err := json.Marshal(wire.Setup{Version: wire.Version, Config: config, Key: key})
 	if err != nil {
@@ -464,12 +464,11 @@ func (e containers) start(ctx context.Context, id string, config wire.Config, ke
 	}
 }
 
-// startTries bounds how often a container is started while its first process does not respond.
+// startTries bounds the starts of a container whose first process does not respond.
 const startTries = 3
 
-// tryStart is one try of start. responded is false when the first process wrote nothing, not even an error: Podman
-// clears up after a container's last life at a time of its own, also when the container was prepared for the next one
-// meanwhile.
+// tryStart starts a container once. responded is false when the first process wrote nothing, not even an error.
+// Podman's cleanup of a container's previous run comes at any time, even after the preparation of the next run.
 func (e containers) tryStart(
 	ctx context.Context, id string, spec core.Spec, setup []byte, before time.Time,
 ) (responded bool, err error) {
@@ -490,7 +489,7 @@ func (e containers) tryStart(
 	states := make(chan wire.State, 1)
 	tail := &engine.Tail{}
 	go readState(attached.Reader, states, tail)
-	// This begins before the start, because the first process does not wait long. The engine buffers a part; the rest
+	// The write begins before the start, since the first process does not wait long. The engine buffers a part; the rest
 	// follows after the start.
 	var sending sync.WaitGroup
 	defer sending.Wait()
@@ -515,7 +514,7 @@ func (e containers) tryStart(
 			case ok && state.State == core.StateRunning:
 				return true, nil
 			case ok && state.State == core.StateExited:
-				return true, nil // a short command; its end is known
+				return true, nil // a short command, whose end is known
 			case ok && state.State == core.StateFailed:
 				return true, core.Errorf(core.ParseKind(state.Kind), "docker.launch", "", "%s", state.Message)
 			}
@@ -539,10 +538,10 @@ func (e containers) tryStart(
 	}
 }
 
-// othersPoll is how often a start checks whether another process has started the container.
+// othersPoll is the interval of checks whether another process has started the container.
 const othersPoll = time.Second
 
-// readState sends the first state that the first process writes; what it writes to stderr goes to tail.
+// readState sends the first state of the first process; its stderr goes to tail.
 func readState(attached io.Reader, states chan<- wire.State, tail *engine.Tail) {
 	defer close(states)
 	r, w := io.Pipe()
@@ -568,7 +567,7 @@ func startError(ctx context.Context, spec core.Spec, err error) error {
 	return failed
 }
 
-// refuse says what this engine cannot do for spec, and what sb's policy forbids.
+// refuse returns an error for a feature of spec that the engine lacks or that sb's policy forbids.
 func (p *Provider) refuse(e containers, spec core.Spec) error {
 	unsupported := func(subject, why, hint string) error {
 		return core.Errorf(core.KindUnsupported, "docker.launch", subject, "%s", why).WithHint("%s", hint)
@@ -620,7 +619,7 @@ func (p *Provider) refuse(e containers, spec core.Spec) error {
 	return nil
 }
 
-// refuseRuntime says when the engine does not have the runtime of docker.runtime, or would not take it.
+// refuseRuntime returns an error if the engine lacks the runtime of docker.runtime or does not accept it.
 func (p *Provider) refuseRuntime(e containers) error {
 	runtime := p.opts.Runtime
 	if runtime == "" || slices.Contains(e.Facts.Runtimes, runtime) {
@@ -636,7 +635,7 @@ func (p *Provider) refuseRuntime(e containers) error {
 	return refused.WithHint("it has %s; set docker.runtime", strings.Join(e.Facts.Runtimes, ", "))
 }
 
-// minOpenFiles is what the first process needs: the limit holds for it, too.
+// minOpenFiles is the minimum for the first process, to which the limit also applies.
 const minOpenFiles = 256
 
 func limitHint(e containers, name string) string {

@@ -14,7 +14,7 @@ import (
 
 var _ core.Sweeper = (*Provider)(nil)
 
-// Leftovers implements core.Sweeper: internal networks without sandboxes, and helpers that no sandbox has.
+// Leftovers implements core.Sweeper: internal networks and helpers that no sandbox uses.
 func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 	e, err := p.connect(ctx)
 	if errors.Is(err, engine.ErrNone) {
@@ -52,7 +52,7 @@ func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 	return left, nil
 }
 
-// fillingPrefix tells a container that fills a volume from the volume.
+// fillingPrefix distinguishes a container that fills a volume from the volume.
 const fillingPrefix = "container "
 
 // Sweep implements core.Sweeper. A leftover that is in use again stays.

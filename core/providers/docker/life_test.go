@@ -28,7 +28,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// stopByHand stops a container as somebody with the docker command would.
+// stopByHand stops a container, as a user of the docker command would.
 func stopByHand(t *testing.T, c *client.Client, id string) {
 	t.Helper()
 	if _, err := c.ContainerStop(t.Context(), containerOf(id), client.ContainerStopOptions{}); err != nil {
@@ -36,7 +36,7 @@ func stopByHand(t *testing.T, c *client.Client, id string) {
 	}
 }
 
-// The container ends itself: nothing of sb is there when its time is over.
+// The container ends itself: no other process of sb exists at that time.
 func TestContainerEndsWithoutClient(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -80,7 +80,7 @@ func TestBusyIsNotIdle(t *testing.T) {
 	})
 }
 
-// A container that cannot start says why, also where its ports were opened before.
+// A container that cannot start returns the reason, even if its ports were in use before.
 func TestContainerStartErrors(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -110,7 +110,7 @@ func TestContainerStartErrors(t *testing.T) {
 	})
 }
 
-// Containers that sb did not make are not sandboxes, whatever they are called.
+// Containers that sb did not create are not sandboxes, whatever their names.
 func TestForeignContainers(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -160,8 +160,8 @@ func TestForeignContainers(t *testing.T) {
 	})
 }
 
-// An image's labels are those of its containers, too: one that was committed from a sandbox by hand makes no sandboxes,
-// and none says what a sandbox of it is.
+// Containers inherit the labels of their image. A container of an image that was committed from a sandbox is not a
+// sandbox. Those labels do not describe a sandbox of that image, either.
 func TestLabelsOfAnImage(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -238,7 +238,7 @@ func TestLabels(t *testing.T) {
 	})
 }
 
-// A dead sandbox gives its name up and stays what it was.
+// A dead sandbox's name is free, and its container is renamed.
 func TestNameOfEndedSandbox(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -273,7 +273,7 @@ func TestRuntimeOf(t *testing.T) {
 		if sb := box(t, named, nil); sb.Runtime != usual.Runtime {
 			t.Errorf("with docker.runtime it runs in %q", sb.Runtime)
 		}
-		// No machine that runs these tests has kata; an engine may know its name all the same.
+		// No test machine has Kata, but an engine may have its name.
 		for _, runtime := range []string{"none-of-these", "kata"} {
 			p, err := New(Options{
 				Host: e.host, Image: testImage, Guest: guestProgram(), Runtime: runtime, LookupEnv: dockertest.Environment(nil),
@@ -296,8 +296,8 @@ func TestRuntimeOf(t *testing.T) {
 	})
 }
 
-// Somebody starts a sandbox with the engine's own command: nothing tells it what it is, so it ends soon, and says what
-// to do.
+// A sandbox that a user starts with the engine's command receives no configuration. It ends soon, and its message names
+// the right command.
 func TestStartedByHand(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -341,7 +341,7 @@ func TestStartedByHand(t *testing.T) {
 	})
 }
 
-// through returns the provider over the engine, behind a proxy in which answer may answer instead of it.
+// through returns the provider over a proxy to the engine. answer may answer a request instead of the engine.
 func (e testEngine) through(t *testing.T, answer func(http.ResponseWriter, *http.Request) bool) *Provider {
 	t.Helper()
 	socket := strings.TrimPrefix(e.host, "unix://")
@@ -362,7 +362,7 @@ func (e testEngine) through(t *testing.T, answer func(http.ResponseWriter, *http
 	return e.open(t, nil)
 }
 
-// Podman ends a stream of events when it starts a new log of them. Watch asks again, and reports the events in between.
+// Podman ends a stream of events when it starts a new log. Watch resumes, and reports the events in between.
 func TestWatchResumes(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -426,8 +426,8 @@ func TestWatchResumes(t *testing.T) {
 	})
 }
 
-// Podman cleans up some time after a stop. That also removes what was prepared for the next start in the meantime:
-// attaching fails, or the connection ends before the first output.
+// Podman cleans up some time after a stop. That also removes the preparation of a start in the meantime: the attach
+// fails, or the connection ends before the first output.
 func TestStartWhilePodmanClearsUp(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -473,7 +473,7 @@ func TestStartWhilePodmanClearsUp(t *testing.T) {
 	})
 }
 
-// Who comes second finds the sandbox started, and does not wait for an answer that the first has.
+// The second of two starts finds the sandbox started, and does not wait for the answer that the first received.
 func TestStartedTwice(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -495,7 +495,7 @@ func TestStartedTwice(t *testing.T) {
 	})
 }
 
-// Waiting for a sandbox that is being made does not keep the engine busy.
+// A wait for a sandbox that is being created polls the engine slowly.
 func TestWaitDuringCreation(t *testing.T) {
 	spec := core.Spec{Name: "made"}
 	described, err := labels(spec, lease(spec), wire.NewDir(), nil)

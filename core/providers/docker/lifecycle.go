@@ -17,7 +17,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/docker/image"
 )
 
-// stopSlack is what the first process has beyond the commands' grace to write down how it ended.
+// stopSlack is the time beyond the commands' grace in which the first process records its end.
 const stopSlack = 10 * time.Second
 
 // Terminate implements core.Provider.
@@ -42,7 +42,7 @@ func (p *Provider) Terminate(ctx context.Context, id string) error {
 	case errdefs.IsNotFound(err):
 		return notFound(id)
 	case errdefs.IsConflict(err):
-		// Somebody else removes it: that is what was asked for, once it is done.
+		// Another process removes it. That is also success, once it is done.
 		return p.awaitRemoval(bounded, e, id)
 	case err == nil && sb.Spec.Network.Mode == core.NetworkInternal:
 		return e.leaveInternal(ctx, internalName(sb.App, sb.Lease.Owner))
@@ -50,7 +50,7 @@ func (p *Provider) Terminate(ctx context.Context, id string) error {
 	return engine.Classify(bounded, "terminate", id, err)
 }
 
-// awaitRemoval waits until a container that is being removed is gone.
+// awaitRemoval waits until the engine has removed a container.
 func (p *Provider) awaitRemoval(ctx context.Context, e containers, id string) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -84,7 +84,7 @@ func (p *Provider) WaitSandbox(ctx context.Context, id string) (core.Sandbox, er
 		switch sb.State {
 		case core.StateQueued, core.StateCreating, core.StateRunning, core.StatePaused:
 		case core.StateLost:
-			// Removal kills a container first, so it looks lost until it is gone.
+			// Removal kills a container first, so it looks lost until the end of the removal.
 			return sb, e.awaitGone(ctx, id)
 		case core.StateStopped, core.StateExited, core.StateFailed:
 			return sb, nil
@@ -95,7 +95,7 @@ func (p *Provider) WaitSandbox(ctx context.Context, id string) (core.Sandbox, er
 		if sb.State != core.StateCreating {
 			continue
 		}
-		// It does not run yet, so there was no wait.
+		// It does not run yet, so ContainerWait returned at once.
 		select {
 		case <-time.After(creatingPoll):
 		case <-ctx.Done():
@@ -129,10 +129,10 @@ func (e containers) awaitGone(ctx context.Context, id string) error {
 // removalGrace bounds the time from a container's end until the engine reports its removal. Podman reports it late.
 const removalGrace = 3 * time.Second
 
-// creatingPoll is how often the state of a sandbox that is being created is read.
+// creatingPoll is the interval of checks of a sandbox that is being created.
 const creatingPoll = 100 * time.Millisecond
 
-// awaitExit blocks until a container does not run.
+// awaitExit blocks until a container no longer runs.
 func (e containers) awaitExit(ctx context.Context, id string) error {
 	condition := container.WaitConditionNotRunning
 	waited := e.Client.ContainerWait(ctx, id, client.ContainerWaitOptions{Condition: condition})
@@ -182,7 +182,7 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	if err != nil {
 		return core.Sandbox{}, p.absent(err, id)
 	}
-	// Before it is seen that the sandbox does not run: what comes later is of its next life.
+	// Read before the check that the sandbox does not run: later states belong to its next run.
 	before, _ := lastState(ctx, e, id)
 	sb, err := p.Get(ctx, id)
 	if err != nil {
@@ -208,7 +208,7 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	if err != nil {
 		return sb, err
 	}
-	// The first process's configuration comes from the labels again, not from files that the sandbox could have changed.
+	// The first process's configuration comes from the labels, not from files that the sandbox could have changed.
 	l := launch{p: p, e: e, spec: sb.Spec, lease: sb.Lease, image: from, dir: k.dir}
 	if err := l.untouched(ctx, k.container); err != nil {
 		return sb, err
@@ -227,8 +227,8 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	return p.Get(ctx, id)
 }
 
-// renewed is when a sandbox ends that is started now, after last was the state of its life before: its lifetime begins
-// once more. A fixed lifetime without an end stays.
+// renewed returns the end of a sandbox that starts now. last is the final state of its previous run. The lifetime
+// begins again; a fixed lifetime without an end stays.
 func renewed(spec core.Spec, last wire.State, now time.Time) (expires time.Time, fixed bool) {
 	if last.Fixed && last.Expires.IsZero() {
 		return time.Time{}, true
@@ -394,7 +394,7 @@ func (p *Provider) GivenSecrets(ctx context.Context, id string) ([]core.Secret, 
 	return secrets, err
 }
 
-// expire tells the sandbox when it ends: for good, or by a lease.
+// expire sets the end of the sandbox: permanently, or by a lease.
 func (p *Provider) expire(
 	ctx context.Context, sb core.Sandbox, timeout time.Duration, lease bool,
 ) (core.Sandbox, error) {

@@ -13,28 +13,29 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
-// line carries a call's streams to a sandbox's first process and back. Reading gives what that writes; closing, which
-// may be done at any time and more than once, lets it see that the caller has left.
+// line carries a call's streams to a sandbox's first process and back. Read returns the output of that process. Close
+// signals it that the caller has left; it may be called at any time, and more than once.
 type line interface {
 	io.ReadWriteCloser
-	// CloseWrite lets the first process see the end of what is sent, where the engine passes that on.
+	// CloseWrite signals the end of the input to the first process, if the engine passes that on.
 	CloseWrite() error
 	SetReadDeadline(time.Time) error
 	SetWriteDeadline(time.Time) error
-	// diagnostics is what came beside the answer: sb-guest's report, or an error. It is complete at the answer's end.
+	// diagnostics returns the output beside the answer: sb-guest's report, or an error. It is complete at the answer's
+	// end.
 	diagnostics() []byte
 }
 
-// engineLine is an exec of "sb-guest call" by the engine.
+// engineLine is an exec of "sb-guest call" through the engine.
 type engineLine struct {
 	conn  client.HijackedResponse
 	demux demux
 }
 
-// lineBuffer takes several of the pieces that the engine sends, which are of 32 KiB at most.
+// lineBuffer holds several of the engine's pieces, which have at most 32 KiB.
 const lineBuffer = 256 << 10
 
-// execLine asks the engine for one.
+// execLine opens an engineLine.
 func (e containers) execLine(ctx context.Context, k known) (line, error) {
 	created, err := e.Client.ExecCreate(ctx, k.container, client.ExecCreateOptions{
 		User: wire.CallUser, AttachStdin: true, AttachStdout: true, AttachStderr: true,
@@ -75,17 +76,16 @@ func (l *engineLine) SetWriteDeadline(t time.Time) error { return l.conn.Conn.Se
 
 func (l *engineLine) diagnostics() []byte { return l.demux.stderr.data }
 
-// demux reads the stdout of an engine's multiplexed stream; what comes on stderr goes to a place of its own. A failure
-// that sb-guest reports there ends the stream: the sandbox waits for the caller to leave then, for what the caller
-// still sends.
+// demux reads the stdout of an engine's multiplexed stream, and keeps stderr separately. A failure that sb-guest
+// reports on stderr ends the stream: the sandbox then still reads the caller's input and waits for the caller to leave.
 type demux struct {
 	r      io.Reader
 	left   int
 	stderr *limited
 }
 
-// The engine's stream has a header of eight bytes before each piece: the stream's number, three zeros, and
-// the piece's length.
+// Each piece of the engine's stream has a header of eight bytes: the stream's number, three zeros, and the piece's
+// length.
 const (
 	demuxHeader = 8
 	demuxStderr = 2

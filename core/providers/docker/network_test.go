@@ -20,7 +20,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// hostServer answers "host" on this machine's own address, which containers reach by the way they reach everything.
+// hostServer answers "host" on this machine's own address, which containers reach by their usual route.
 func hostServer(t *testing.T) netip.AddrPort {
 	t.Helper()
 	addresses, err := net.InterfaceAddrs()
@@ -51,7 +51,7 @@ func hostServer(t *testing.T) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// get asks a server for its page and returns the last line of what came, or what nc says.
+// get requests a server's page and returns the last line of the answer, or nc's error.
 func get(t *testing.T, p *Provider, id string, to netip.AddrPort) string {
 	t.Helper()
 	out, _ := sh(
@@ -149,8 +149,8 @@ func TestNetworkNone(t *testing.T) {
 	})
 }
 
-// bridgesAreFiltered says whether this machine's firewall looks at what goes between containers of one network. Docker
-// has it do that, and drop what it does not know: the networks of a Podman that is root beside it then carry nothing.
+// bridgesAreFiltered reports whether this machine's firewall filters traffic between containers of one network. Docker
+// enables that and drops unknown traffic, so the networks of a root Podman on the same machine carry nothing.
 func bridgesAreFiltered() bool {
 	text, err := os.ReadFile("/proc/sys/net/bridge/bridge-nf-call-iptables")
 	return err == nil && strings.TrimSpace(string(text)) == "1"
@@ -196,7 +196,8 @@ func TestNetworkInternal(t *testing.T) {
 		if err != nil || !network.Network.Internal {
 			t.Fatalf("the network is %+v, %v", network.Network, err)
 		}
-		// That Docker's name server then asks from the fenced container, not from its machine, was seen on the wire.
+		// A packet capture showed that Docker's name server then sends queries from the fenced container, not from its
+		// machine.
 		found, err := raw.ContainerInspect(t.Context(), containerOf(one.ID), client.ContainerInspectOptions{})
 		if err != nil || !slices.Equal(found.Container.HostConfig.DNS, []netip.Addr{netip.MustParseAddr(nowhere)}) {
 			t.Errorf("names are asked for at %v, %v", found.Container.HostConfig.DNS, err)
@@ -253,7 +254,7 @@ func TestNetworkInternal(t *testing.T) {
 	})
 }
 
-// TestNetworkInternalConcurrent: sb's that do not know of each other make one network.
+// TestNetworkInternalConcurrent checks that independent processes of sb create one network.
 func TestNetworkInternalConcurrent(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -290,7 +291,7 @@ func TestNetworkInternalConcurrent(t *testing.T) {
 	})
 }
 
-// TestNetworkInternalForeign: a network of that name that somebody else made is neither used nor removed.
+// TestNetworkInternalForeign checks that sb neither uses nor removes a network of that name that it did not create.
 func TestNetworkInternalForeign(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()

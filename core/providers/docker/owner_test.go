@@ -9,14 +9,14 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// owned is a lease of one of several owners of an engine.
+// owned returns a lease of one of an engine's owners.
 func owned(id, user string) core.Lease {
 	l := lease(core.Spec{})
 	l.Owner.ID, l.Owner.User, l.Owner.Host = id, user, "here"
 	return l
 }
 
-// The hint for a name that is taken ends nothing of another owner's.
+// The hint for a name in use does not end another owner's sandbox.
 func TestNameOfAnotherOwner(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()

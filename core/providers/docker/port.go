@@ -36,7 +36,7 @@ type portConn struct {
 	port int
 }
 
-// portAddr is where it goes.
+// portAddr is the address of a port of a sandbox.
 type portAddr struct {
 	id   string
 	port int

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
-// A sandbox and a sb of different versions return a clear error. Terminate works all the same.
+// A sandbox and an sb of different versions return a clear error. Terminate still works.
 func TestOtherProtocolVersions(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -26,7 +26,7 @@ func TestOtherProtocolVersions(t *testing.T) {
 			t.Errorf("the container's label says version %d", k.protocol)
 		}
 
-		// The request of an older sb, which named no version.
+		// The request of an older sb, without a version.
 		body := []byte(`{"verb":"exec","argv":["true"]}`)
 		mac := hmac.New(sha256.New, k.key)
 		mac.Write(body)

@@ -13,23 +13,23 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
-// Provider talks to one engine.
+// Provider uses one engine.
 type Provider struct {
 	guest.Files
 	opts Options
 
-	// connecting is held by who looks for the engine, so that it happens once.
+	// connecting is held during the search for the engine, so that only one search runs.
 	connecting sync.Mutex
-	// mu guards what follows.
+	// mu guards the engine.
 	mu     sync.Mutex
 	engine containers
 
 	knownMu sync.Mutex
-	// known has what later calls to a sandbox need and its labels told.
+	// known has the facts that later calls to a sandbox need, from its labels.
 	known map[string]known
 
 	spareMu sync.Mutex
-	// spares has calls that may be used once more, by the sandbox's id. None is added once the provider is closed.
+	// spares has calls that can be reused once, by the sandbox's id. A closed provider adds none.
 	spares map[string]*spare
 	closed bool
 }
@@ -37,7 +37,7 @@ type Provider struct {
 // known has the facts that a call to a sandbox's first process needs.
 type known struct {
 	container string
-	// pid is the first process's number on the engine's machine, as last seen; 0 is not known.
+	// pid is the first process's last seen number on the engine's machine; 0 means unknown.
 	pid int
 	dir wire.Dir
 	// protocol is the wire.Version of the first process.
@@ -67,7 +67,8 @@ var (
 // Name implements core.Provider.
 func (p *Provider) Name() string { return Name }
 
-// Capabilities implements core.Provider. Before the engine was asked it is what an engine can do at best.
+// Capabilities implements core.Provider. Before the first answer of the engine, it returns the most that an engine can
+// have.
 func (p *Provider) Capabilities() core.Capabilities {
 	has := append(core.Implemented(p), core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser, core.CapVolumes,
 		core.CapImages,
@@ -104,7 +105,7 @@ func (p *Provider) Capabilities() core.Capabilities {
 	}
 }
 
-// facts returns the engine's facts. Before they are known all limits hold.
+// facts returns the engine's facts. Until they are known, it assumes all limits.
 func (p *Provider) facts() engine.Facts {
 	if e := p.met(); e.Engine != nil {
 		if f := e.Learned(); f.Known {
@@ -122,7 +123,7 @@ func (p *Provider) Check(ctx context.Context) error {
 		return err
 	}
 	if met {
-		// It was there once, which says nothing of now.
+		// The engine answered once, but may be gone now.
 		ctx, cancel := engine.Within(ctx, engine.ConnectTimeout)
 		defer cancel()
 		if _, err := e.Client.Ping(ctx, client.PingOptions{}); err != nil {

@@ -20,7 +20,7 @@ const stopHelpers = `echo ready; while :; do for p in /proc/[0-9]*; do
 read -r line <$p/cmdline && continue; case $line in sb-guest*files*) kill -STOP ${p#/proc/} && echo stopped;; esac
 done 2>/dev/null; done`
 
-// A removal whose caller left ends inside, too, whichever way the call took and even if root inside stopped it.
+// A removal whose caller left also ends inside, over either path of the call, even if root inside stopped it.
 func TestRemoveEndsWithItsCaller(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -45,8 +45,8 @@ func TestRemoveEndsWithItsCaller(t *testing.T) {
 	})
 }
 
-// interrupted makes a tree and cancels its removal while root inside has it stopped. It returns false when the removal
-// was over before.
+// interrupted makes a tree and cancels its removal while root inside has stopped it. It returns false if the removal
+// ended earlier.
 func interrupted(t *testing.T, p *Provider, id string, directories int) bool {
 	t.Helper()
 	const fill = "mkdir -p /tree; cd /tree; for i in $(seq 1 %d); do mkdir -p $i; (cd $i; for j in $(seq 1 200); do : > " +

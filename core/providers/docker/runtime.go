@@ -9,7 +9,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
-// isolation says what stands between a sandbox and the engine's machine.
+// isolation describes the barrier between a sandbox and the engine's machine.
 func isolation(runtime string) string {
 	switch {
 	case inGVisor(runtime):
@@ -22,21 +22,21 @@ func isolation(runtime string) string {
 	return "a container: namespaces, control groups and seccomp on the engine's kernel"
 }
 
-// inGVisor says whether a runtime's name is one of gVisor's: "runsc", "runsc-kvm", "io.containerd.runsc.v1".
+// inGVisor reports whether a runtime's name is one of gVisor's: "runsc", "runsc-kvm", "io.containerd.runsc.v1".
 func inGVisor(runtime string) bool {
 	return strings.HasPrefix(runtime, "runsc") || strings.HasPrefix(runtime, "io.containerd.runsc.")
 }
 
-// lostInGVisor says whether a capability of containers is missing under runsc. gVisor's network stack takes no routing
+// lostInGVisor reports whether a capability of containers is missing under runsc. gVisor's network stack has no routing
 // rules. gVisor's own threads count toward the limit of processes, and at the limit the whole sandbox hangs. Changes to
-// files go to a file of gVisor's that a stop removes.
+// files go to a file of gVisor, which a stop removes.
 func lostInGVisor(c core.Capability) bool {
 	return slices.Contains([]core.Capability{
 		core.CapNetAll, core.CapNetAllow, core.CapNetInternal, core.CapPorts, core.CapProcesses, core.CapPersist,
 	}, c)
 }
 
-// filesSeen refuses what needs the engine to see a container's files, which under runsc it does not.
+// filesSeen refuses operations for which the engine has to see a container's files. Under runsc, it does not.
 func (e containers) filesSeen(ctx context.Context, op, id string) error {
 	found, err := e.container(ctx, containerOf(id))
 	if err != nil {
@@ -50,12 +50,12 @@ func (e containers) filesSeen(ctx context.Context, op, id string) error {
 	return nil
 }
 
-// inKata says whether a runtime's name is one of Kata's: "kata", "kata-runtime", "io.containerd.kata.v2",
+// inKata reports whether a runtime's name is one of Kata's: "kata", "kata-runtime", "io.containerd.kata.v2",
 // "io.containerd.kata-qemu.v2".
 func inKata(runtime string) bool {
 	return strings.HasPrefix(runtime, "kata") || strings.HasPrefix(runtime, "io.containerd.kata")
 }
 
-// lostInKata are the capabilities that a container has and one in Kata's machine has not. Kata 1.13 to 3 leave the
-// bound of processes out of what they tell the machine.
+// lostInKata reports whether a capability of containers is missing in Kata's machine. Kata 1.13 to 3 do not pass the
+// bound of processes to the machine.
 func lostInKata(c core.Capability) bool { return c == core.CapProcesses }

@@ -24,11 +24,11 @@ import (
 )
 
 const (
-	// readers is how many containers List asks for at the same time.
+	// readers bounds the containers that List reads at the same time.
 	readers = 16
-	// creatingAge is when a container that was never started belongs to a launch that broke off.
+	// creatingAge is the age at which a container that never started counts as left by an interrupted launch.
 	creatingAge = 10 * time.Minute
-	// maxState bounds what is read of a container's log.
+	// maxState bounds the bytes that are read from a container's log.
 	maxState = 1 << 20
 )
 
@@ -45,8 +45,8 @@ func (p *Provider) Get(ctx context.Context, id string) (core.Sandbox, error) {
 	return sb, err
 }
 
-// inspect returns the sandbox in a container, by the container's id or name. KindNotFound: there is
-// none, or it is none of sb's.
+// inspect returns the sandbox in a container, by the container's id or name. KindNotFound: there is no container, or it
+// is not a sandbox.
 func (p *Provider) inspect(ctx context.Context, name string) (core.Sandbox, error) {
 	e, err := p.connect(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (p *Provider) inspect(ctx context.Context, name string) (core.Sandbox, erro
 	finished := parseTime(c.State.FinishedAt)
 	if renewed := sb.Started.Add(time.Duration(d.spec.Timeout)); d.spec.Timeout > 0 && !finished.IsZero() &&
 		sb.Started.After(finished) {
-		// It was started again, which no label tells.
+		// It was started again, which no label records.
 		sb.Expires, sb.Lease.Expires = renewed, renewed
 	}
 	p.settle(ctx, e, &sb, status{
@@ -102,8 +102,8 @@ func (p *Provider) inspect(ctx context.Context, name string) (core.Sandbox, erro
 	return sb, nil
 }
 
-// container asks for a container by its id or name. Podman cannot tell of one that is just ending, so it is asked
-// again.
+// container returns a container by its id or name. Podman fails for a container that is just ending, so the request is
+// repeated.
 func (e containers) container(ctx context.Context, name string) (container.InspectResponse, error) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -120,10 +120,10 @@ func (e containers) container(ctx context.Context, name string) (container.Inspe
 	}
 }
 
-// endingGrace is how long Podman may take over a container's end.
+// endingGrace bounds the time in which Podman fails for an ending container.
 const endingGrace = 3 * time.Second
 
-// absent makes "nothing is there" of "no engine is installed".
+// absent converts the error for a missing engine to KindNotFound.
 func (p *Provider) absent(err error, name string) error {
 	if errors.Is(err, engine.ErrNone) {
 		return notFound(name)
@@ -131,7 +131,8 @@ func (p *Provider) absent(err error, name string) error {
 	return err
 }
 
-// sandbox is what a container's labels say of it; the call's needs are remembered. pid is its first process, or 0.
+// sandbox returns the sandbox that a container's labels describe, and stores the facts for calls. pid is its first
+// process, or 0.
 func (p *Provider) sandbox(container string, d described, pid int) core.Sandbox {
 	id := idOf(container)
 	p.knownMu.Lock()
@@ -159,8 +160,8 @@ type status struct {
 	fault    string
 }
 
-// settle finds the sandbox's state: the engine's word, and for why it ended and when it will the last line
-// that its first process wrote. reported is false when a running one has written none since its start.
+// settle sets the sandbox's state from the engine. The reason and the time of its end come from the last line of its
+// first process. reported is false when a running one has written no line since its start.
 func (p *Provider) settle(ctx context.Context, e containers, sb *core.Sandbox, s status) (reported bool) {
 	switch s.state {
 	case "running", "paused", "restarting", "stopping":
@@ -204,14 +205,14 @@ func (p *Provider) settle(ctx context.Context, e containers, sb *core.Sandbox, s
 		)
 	}
 	if sb.Spec.Persist && sb.State != core.StateStopped {
-		// The container has its files, whatever ended it.
+		// The container keeps its files, whatever the reason for its end.
 		sb.State = core.StateStopped
 		sb.Message += "; its files are kept"
 	}
 	return true
 }
 
-// lastState reads the last line that a container's first process wrote.
+// lastState returns the last state that a container's first process wrote.
 func lastState(ctx context.Context, e containers, id string) (wire.State, bool) {
 	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
@@ -230,7 +231,7 @@ func lastState(ctx context.Context, e containers, id string) (wire.State, bool) 
 	return state, err == nil && state.State != ""
 }
 
-// limited keeps the first bytes that are written to it.
+// limited is a writer that keeps the first bytes of its input.
 type limited struct {
 	data []byte
 	left int
@@ -244,7 +245,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// List implements core.Provider. Where no engine is installed there are no sandboxes.
+// List implements core.Provider. Without an installed engine, there are no sandboxes.
 func (p *Provider) List(ctx context.Context) ([]core.Sandbox, error) {
 	e, err := p.connect(ctx)
 	if errors.Is(err, engine.ErrNone) {
@@ -285,13 +286,13 @@ func (p *Provider) list(ctx context.Context, e containers, filters client.Filter
 	return sandboxes, nil
 }
 
-// summary makes a sandbox of one line of a listing.
+// summary converts one entry of a listing to a sandbox.
 func (p *Provider) summary(ctx context.Context, e containers, c container.Summary, d described) core.Sandbox {
 	state := string(c.State)
 	switch state {
 	case "running", "paused":
 	default:
-		// Why it ended and when is not in the listing.
+		// The listing lacks the reason and the time of the end.
 		if sb, err := p.inspect(ctx, c.ID); err == nil {
 			return sb
 		}
@@ -309,7 +310,7 @@ func (p *Provider) summary(ctx context.Context, e containers, c container.Summar
 	}
 	sortPorts(sb.Ports)
 	if !p.settle(ctx, e, &sb, status{state: state}) {
-		// When it was started is not in the listing, and with it when it ends.
+		// The listing lacks the start, and so the end of the lifetime.
 		if inspected, err := p.inspect(ctx, c.ID); err == nil {
 			return inspected
 		}
@@ -323,7 +324,7 @@ func sortPorts(ports []core.PortMapping) {
 	})
 }
 
-// FindName implements core.Finder. The live sandbox of a name has the container's name that goes with it.
+// FindName implements core.Finder. The container's name contains the name of the live sandbox.
 func (p *Provider) FindName(ctx context.Context, name string) (core.Sandbox, error) {
 	sb, err := p.inspect(ctx, namePrefix+name)
 	if err == nil && sb.Name == name && sb.State.Live() {
@@ -355,7 +356,7 @@ func (p *Provider) FindName(ctx context.Context, name string) (core.Sandbox, err
 	}), nil
 }
 
-// parseTime reads a time as engines write it; what is none, or before all containers, is zero.
+// parseTime reads a time in the engines' format. It returns zero for an invalid time, or one before all containers.
 func parseTime(text string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil || t.Year() < 2000 {
@@ -364,7 +365,7 @@ func parseTime(text string) time.Time {
 	return t.UTC()
 }
 
-// knownOf returns what a call to a sandbox needs.
+// knownOf returns the facts that a call to a sandbox needs.
 func (p *Provider) knownOf(ctx context.Context, id string) (known, error) {
 	p.knownMu.Lock()
 	k, ok := p.known[id]

@@ -36,7 +36,7 @@ func TestCheckListsSearchedAddresses(t *testing.T) {
 
 func TestFirstAnsweringSocket(t *testing.T) {
 	runtime := t.TempDir()
-	// The first is left behind by a server that has ended.
+	// The first is a leftover of a server that has ended.
 	sockets := map[string]bool{"docker.sock": false, "podman/podman.sock": true}
 	if err := os.Mkdir(filepath.Join(runtime, "podman"), 0o700); err != nil {
 		t.Fatal(err)

@@ -13,11 +13,10 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
-// maxConfig bounds what is read of a sandbox's configuration.
+// maxConfig bounds the bytes that are read of a sandbox's configuration.
 const maxConfig = 8 << 20
 
-// keptSecrets reads the secrets that a sandbox was launched with. They are kept in its volume only, where none but
-// its root can read them.
+// keptSecrets reads the secrets of a sandbox's launch. They are only in its volume, where only its root can read them.
 func (e containers) keptSecrets(ctx context.Context, k known) (map[string]string, error) {
 	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()

@@ -25,7 +25,7 @@ var (
 // snapshotName is the prefix of a snapshot's default name.
 const snapshotName = "localhost/sb-snapshot/"
 
-// Snapshot implements core.Snapshotter: it is an image like any other, to be tagged, pushed and run.
+// Snapshot implements core.Snapshotter. A snapshot is an image, which can be tagged, pushed and run.
 func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOptions) (core.Snapshot, error) {
 	name := opts.Name
 	sb, err := p.Get(ctx, id)
@@ -73,7 +73,7 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 	return snapshot, nil
 }
 
-// replaceable refuses the name of an image that is there, unless that may be replaced.
+// replaceable returns an error if an image of the name exists and must not be replaced.
 func (e containers) replaceable(ctx context.Context, name string, replace bool) error {
 	if replace {
 		return nil
@@ -84,17 +84,17 @@ func (e containers) replaceable(ctx context.Context, name string, replace bool) 
 	switch {
 	case err == nil:
 		return core.SnapshotExists(name)
-	case errdefs.IsNotFound(err), errdefs.IsInvalidArgument(err): // the commit says what is wrong with a name
+	case errdefs.IsNotFound(err), errdefs.IsInvalidArgument(err): // the commit reports an invalid name
 		return nil
 	}
 	return engine.Classify(ctx, "snapshot", name, err)
 }
 
-// snapshotTimeout bounds a commit, which copies all that was written.
+// snapshotTimeout bounds a commit, which copies all written files.
 const snapshotTimeout = 30 * time.Minute
 
-// restore lists the changes, as lines of a Dockerfile, that make of a sandbox's container one like those of its image:
-// with the image's command and user, and without what says that it is a sandbox.
+// restore lists the changes, as lines of a Dockerfile, that undo a sandbox's settings in an image: they restore the
+// image's command and user, and remove the sandbox's labels.
 func restore(i image.Image, labels map[string]string) []string {
 	list := func(argv []string) string {
 		text, err := json.Marshal(argv)
@@ -154,7 +154,7 @@ func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
 	}
 	changes := []core.Change{}
 	for _, change := range diff.Changes {
-		// The engine's own mount points and the helper's place are not changes of the sandbox's.
+		// The engine's own mount points and the helper's directory are not changes of the sandbox.
 		if change.Path == string(k.dir) || slices.Contains(
 			[]string{
 				"/dev", "/proc", "/sys", "/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/etc/mtab", "/run/.containerenv",
@@ -172,7 +172,7 @@ func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
 	return ownChanges(changes), nil
 }
 
-// ownChanges sorts changes and leaves out the directories that are said to be changed for what is below them.
+// ownChanges sorts changes and removes directories that are listed only for changes below them.
 func ownChanges(changes []core.Change) []core.Change {
 	slices.SortFunc(changes, func(a, b core.Change) int { return strings.Compare(a.Path, b.Path) })
 	own := make([]core.Change, 0, len(changes))

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// removeImage removes an image with the test.
+// removeImage removes an image at the end of the test.
 func removeImage(t *testing.T, c *client.Client, name string) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -65,7 +65,7 @@ func TestSnapshot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Which sandbox it was made of is all that it tells.
+		// The image names only the sandbox that it was made of.
 		if got := found.Config.Labels[labelSnapshot]; got != sb.ID {
 			t.Errorf("the image says that it was made of %q", got)
 		}
@@ -96,7 +96,7 @@ func TestSnapshot(t *testing.T) {
 	})
 }
 
-// A sandbox in which nothing was done differs in nothing.
+// An unchanged sandbox has no differences.
 func TestDiffOfNothing(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -108,7 +108,7 @@ func TestDiffOfNothing(t *testing.T) {
 	})
 }
 
-// A snapshot is listed and removed by the name that it was given, also where the engine keeps a longer one.
+// A snapshot is listed and removed by its given name, even if the engine stores a longer one.
 func TestSnapshotByItsName(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -131,7 +131,7 @@ func TestSnapshotByItsName(t *testing.T) {
 	})
 }
 
-// Of a tree that was changed as a whole each file is looked at once, not once for each other.
+// The time for a completely changed tree is not quadratic in its files.
 func TestManyChanges(t *testing.T) {
 	changes := []core.Change{
 		{Path: "/a", Kind: "changed"},

@@ -7,8 +7,8 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
-// spareAge is how long a call is kept for what follows: a copy asks what its target is, then writes it. An exec of the
-// engine costs more than all else of a small copy.
+// spareAge is the time for which a call is kept for the next request: a copy reads the state of its target, then writes
+// it. An exec of the engine is the largest cost of a small copy.
 const spareAge = time.Second
 
 // spare is a call of a sandbox that waits for its next request.
@@ -17,7 +17,7 @@ type spare struct {
 	timer *time.Timer
 }
 
-// keep keeps a call for spareAge. Those that cost little are closed.
+// keep keeps a call for spareAge. It closes calls that are cheap to open.
 func (p *Provider) keep(c *call) {
 	if _, costly := c.line.(*engineLine); !costly {
 		c.close()
@@ -41,8 +41,8 @@ func (p *Provider) keep(c *call) {
 	p.spares[c.id] = s
 }
 
-// spare makes a request on a call that was kept. It returns nil when there is no such call, or when the sandbox no
-// longer confirms requests on it. The request may have started even then, so it must be safe to repeat.
+// spare makes a request on a kept call. It returns nil if there is no such call, or if the sandbox no longer confirms
+// requests on it. The request may have started even then, so it must be safe to repeat.
 func (p *Provider) spare(ctx context.Context, id, op string, request wire.Request) (*call, error) {
 	p.spareMu.Lock()
 	s := p.spares[id]
@@ -81,7 +81,7 @@ func (p *Provider) spare(ctx context.Context, id, op string, request wire.Reques
 	return c, nil
 }
 
-// closeSpares closes the calls that are kept.
+// closeSpares closes the kept calls.
 func (p *Provider) closeSpares() {
 	p.spareMu.Lock()
 	defer p.spareMu.Unlock()

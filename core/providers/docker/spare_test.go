@@ -22,7 +22,7 @@ func (p *Provider) spareOf(id string) *call {
 	return nil
 }
 
-// A copy looks at its target, and writes it on the same call.
+// A copy reads its target's state and writes the target on the same call.
 func TestSpareCall(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -35,7 +35,7 @@ func TestSpareCall(t *testing.T) {
 		if kept == nil {
 			t.Fatal("no call was kept")
 		}
-		// "Not found" is an answer like any other: the call is kept.
+		// "Not found" is a regular answer: the call is kept.
 		_, err := p.Stat(t.Context(), sb.ID, "/tmp/file")
 		wantKind(t, err, core.KindNotFound)
 		if again := p.spareOf(sb.ID); again != kept {
@@ -56,7 +56,7 @@ func TestSpareCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, "an unused call is closed", func() bool { return p.spareOf(sb.ID) == nil })
-		// Nothing but files follows on such a call.
+		// Only operations on files can follow on such a call.
 		c, err := p.dial(t.Context(), sb.ID, "stat", wire.Request{Verb: wire.VerbFile, File: statOf(t, "/tmp")})
 		if err != nil {
 			t.Fatal(err)
@@ -93,7 +93,7 @@ func TestSpareCallFrozen(t *testing.T) {
 		t.Helper()
 		p := e.open(t, throughEngine)
 		if err := p.learn(t.Context(), p.engine); err != nil || !p.engine.Facts.Grouped {
-			return // it is the first process that pauses there, and it hears
+			return // the first process pauses the sandbox there, and still answers
 		}
 		sb := box(t, p, nil)
 		if _, err := p.Stat(t.Context(), sb.ID, "/tmp"); err != nil {

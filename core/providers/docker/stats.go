@@ -50,7 +50,7 @@ func (p *Provider) Stats(ctx context.Context, id string) (core.Stats, error) {
 		Memory: core.Bytes(used(usage.MemoryStats)), MemoryLimit: sb.Spec.Memory, DiskLimit: sb.Spec.Disk,
 		Processes: max(int(usage.PidsStats.Current)-1, 0), //nolint:gosec // a number of processes
 	}
-	if !e.Facts.Grouped || inKata(sb.Runtime) { // what the engine tells is the whole machine's, or Kata's own
+	if !e.Facts.Grouped || inKata(sb.Runtime) { // the engine reports the whole machine, or Kata's own
 		reply, err := p.ask(ctx, id, "stats", wire.Request{Verb: wire.VerbStats})
 		if err != nil {
 			return core.Stats{}, err
@@ -70,8 +70,8 @@ func (p *Provider) Stats(ctx context.Context, id string) (core.Stats, error) {
 	return stats, nil
 }
 
-// used is the memory that cannot be had back at once: what the page cache can give up does not count. The
-// names are those of control groups of version 2 and 1.
+// used returns the memory that cannot be reclaimed at once: the inactive page cache does not count. The names are those
+// of control groups of version 2 and 1.
 func used(m container.MemoryStats) uint64 {
 	for _, name := range []string{"inactive_file", "total_inactive_file"} {
 		if cache, ok := m.Stats[name]; ok && cache < m.Usage {

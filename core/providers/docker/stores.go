@@ -102,7 +102,7 @@ func (p *Provider) RemoveVolume(ctx context.Context, name string) error {
 	return engine.Classify(ctx, "volume", name, err)
 }
 
-// images lists images of the engine with those labels.
+// images lists the engine's images with the given labels.
 func (p *Provider) images(ctx context.Context, labels ...string) ([]imagetype.Summary, error) {
 	e, err := p.connect(ctx)
 	if errors.Is(err, engine.ErrNone) {
@@ -121,7 +121,7 @@ func (p *Provider) images(ctx context.Context, labels ...string) ([]imagetype.Su
 	return found.Items, engine.Classify(ctx, "images", "", err)
 }
 
-// tags are an image's names; the engine has one for those that have none.
+// tags returns an image's names. The engine reports a placeholder for an image without a name.
 func tags(i imagetype.Summary) []string {
 	names := slices.DeleteFunc(slices.Clone(i.RepoTags), func(tag string) bool { return tag == "<none>:<none>" })
 	for n, name := range names {
@@ -151,7 +151,8 @@ func (p *Provider) Images(ctx context.Context) ([]core.ImageInfo, error) {
 	return list, err
 }
 
-// PullImage implements core.ImageStore. An image "localhost/…" was made here and is in no registry: it is not pulled.
+// PullImage implements core.ImageStore. It does not pull an image "localhost/…": that was made here and is in no
+// registry.
 func (p *Provider) PullImage(ctx context.Context, name string, progress core.ProgressFunc) (core.ImageInfo, error) {
 	e, err := p.connect(ctx)
 	if err != nil {
@@ -180,8 +181,8 @@ func (p *Provider) PullImage(ctx context.Context, name string, progress core.Pro
 	}, nil
 }
 
-// RemoveImage implements core.ImageStore. An image that any container was made from stays, even if the container is not
-// sb's.
+// RemoveImage implements core.ImageStore. An image that any container uses stays, even if the container does not belong
+// to sb.
 func (p *Provider) RemoveImage(ctx context.Context, ref string) error {
 	e, err := p.connect(ctx)
 	if err != nil {
@@ -209,7 +210,8 @@ func (p *Provider) Snapshots(ctx context.Context) ([]core.Snapshot, error) {
 	return list, err
 }
 
-// snapshotOf is what an image's labels say of it; ok is false for one that was only built from a snapshot.
+// snapshotOf returns the snapshot that an image's labels describe; ok is false for an image that was only built from a
+// snapshot.
 func snapshotOf(i imagetype.Summary) (snapshot core.Snapshot, ok bool) {
 	names := tags(i)
 	return core.Snapshot{

@@ -19,7 +19,7 @@ const testEnv = "SB_TEST_ENGINES"
 // testEngine is one engine under test.
 type testEngine struct{ name, host string }
 
-// engines returns the engines to test with. Where there is none the test is skipped, which CI does not accept.
+// engines returns the engines to test with. Without any, the test is skipped, which CI does not accept.
 func engines(t testing.TB) []testEngine {
 	t.Helper()
 	var list []testEngine
@@ -78,12 +78,12 @@ func (e testEngine) open(t testing.TB, change func(*Options)) *Provider {
 func (e testEngine) opener() providertest.Opener {
 	return func(tb testing.TB) core.Provider {
 		tb.Helper()
-		// Both ways to a sandbox are taken: root's own, and the one through the engine.
+		// Both paths to a sandbox are tested: root's direct one, and the one through the engine.
 		return e.open(tb, func(opts *Options) { opts.EngineOnly = e.name == "podman" })
 	}
 }
 
-// guestProgram is the path of sb-guest.
+// guestProgram returns the path of sb-guest.
 func guestProgram() string { return filepath.Join(programtest.Dir(), "sb-guest") }
 
 func TestContract(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
-// mounts is what spec's volumes are to the engine. A named one is made when it is not there; it stays when the
-// sandbox ends. One that sb did not make, and host directories outside the policy, are refused.
+// mounts returns the engine's mounts for spec's volumes. It creates a missing named volume, which stays when the
+// sandbox ends. It refuses volumes that sb did not create, and host directories outside the policy.
 func (p *Provider) mounts(ctx context.Context, e containers, spec core.Spec) ([]mount.Mount, error) {
 	var mounts []mount.Mount
 	for _, v := range spec.Volumes {
@@ -41,9 +41,9 @@ func (p *Provider) mounts(ctx context.Context, e containers, spec core.Spec) ([]
 	return mounts, nil
 }
 
-// untouched refuses a sandbox in which a place of a volume has become a link to where sb's own program is: the volume
-// would cover that, and what is in it would run as the first process. Podman takes the last step of such a way for the
-// volume, whatever is there.
+// untouched refuses a sandbox in which the mount point of a volume has become a link to sb's own program. The volume
+// would cover the program, and its content would run as the first process. Podman mounts the volume at the last step of
+// such a path, whatever is there.
 func (l *launch) untouched(ctx context.Context, id string) error {
 	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
@@ -72,8 +72,8 @@ func (l *launch) untouched(ctx context.Context, id string) error {
 	return nil
 }
 
-// allowed returns the host directory that source stands for, if it may be mounted. Links are followed
-// first: the policy is for what is mounted, not for what it is called. The engine's own socket never is.
+// allowed returns the host directory that source resolves to, if it may be mounted. Links are resolved first: the
+// policy applies to the mounted directory, not to its name. The engine's own socket is never allowed.
 func (p *Provider) allowed(e containers, source string) (string, error) {
 	forbidden := func() error {
 		return core.Errorf(
@@ -101,13 +101,13 @@ func (p *Provider) allowed(e containers, source string) (string, error) {
 	return resolved, nil
 }
 
-// below says whether path is dir or lies in it.
+// below reports whether path is dir or lies in it.
 func below(path, dir string) bool {
 	dir = filepath.Clean(dir)
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// volume makes a named volume when it is not there.
+// volume creates a named volume if it does not exist.
 func (p *Provider) volume(ctx context.Context, e containers, name string) error {
 	if err := notOurs(name); err != nil {
 		return err
@@ -132,8 +132,7 @@ func (p *Provider) volume(ctx context.Context, e containers, name string) error 
 	return engine.Classify(ctx, "launch", name, err)
 }
 
-// notOurs refuses the name of a volume that holds sb's helper: a program in it runs as the first process of every
-// sandbox.
+// notOurs refuses the name of a volume with sb's helper: a program in it runs as the first process of every sandbox.
 func notOurs(name string) error {
 	if strings.HasPrefix(name, helperPrefix) {
 		return core.Errorf(core.KindUnauthorized, "docker.volume", name, "sb keeps volumes of such names for its own helper").

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
-// Watch implements core.Watcher. Where no engine is installed nothing happens.
+// Watch implements core.Watcher. Without an installed engine, there are no events.
 func (p *Provider) Watch(ctx context.Context) iter.Seq2[core.Event, error] {
 	return func(yield func(core.Event, error) bool) {
 		e, err := p.connect(ctx)
@@ -62,19 +62,19 @@ func (p *Provider) Watch(ctx context.Context) iter.Seq2[core.Event, error] {
 	}
 }
 
-// eventsPause is between a stream of events that ended and the next.
+// eventsPause is the pause between a stream of events that ended and the next.
 const eventsPause = 100 * time.Millisecond
 
-// events are the engine's messages of sandboxes, from a time on, or from now on for "".
+// events returns the engine's messages about sandboxes, from the time since, or from now for "".
 func (e containers) events(ctx context.Context, since string) client.EventsResult {
 	return e.Client.Events(ctx, client.EventsListOptions{
 		Since: since, Filters: make(client.Filters).Add("type", "container").Add("label", labelVersion+"="+version),
 	})
 }
 
-// event is what a message of the engine means for a sandbox; ok is false when it means nothing.
+// event converts an engine's message to a sandbox's event; ok is false if there is none.
 func (p *Provider) event(ctx context.Context, m events.Message) (event core.Event, ok bool) {
-	// Podman gives no labels with some of its messages; then the filter did its work.
+	// Podman gives no labels with some of its messages; their filter has matched already.
 	name := m.Actor.Attributes[labelName]
 	event = core.Event{
 		Time: time.Unix(0, m.TimeNano), Type: core.EventState, Provider: Name, Sandbox: idOf(m.Actor.ID), Name: name,
@@ -92,7 +92,7 @@ func (p *Provider) event(ctx context.Context, m events.Message) (event core.Even
 	}
 	sb, err := p.Get(ctx, event.Sandbox)
 	if err != nil {
-		return core.Event{}, false // gone since, which is a message of its own
+		return core.Event{}, false // the sandbox was removed since, which has its own message
 	}
 	event.Name, event.State, event.Reason, event.Message = sb.Name, sb.State, sb.Reason, sb.Message
 	return event, true

@@ -16,9 +16,9 @@ import (
 
 const (
 	searchPath = "/usr/local/bin:/usr/bin:/bin"
-	// programMark begins the content of a file that stands for a program of this package.
+	// programMark begins the content of a file that represents a program of this package.
 	programMark = "\x7fFAKE "
-	// ownMemory is what a sandbox is said to use beside its shells' variables.
+	// ownMemory is the reported memory of a sandbox besides its shells' variables.
 	ownMemory = core.MiB
 )
 
@@ -26,24 +26,24 @@ const (
 type box struct {
 	provider *Provider
 	tree     *tree
-	base     *tree             // what it was launched from
+	base     *tree             // the files at the launch
 	env      map[string]string // with secrets
 
-	// One goroutine of a command, a launch or a start each; those who end the sandbox wait for them.
+	// One goroutine per command, launch and start; the end of the sandbox waits for them.
 	running sync.WaitGroup
 
 	mu      sync.Mutex
 	sandbox core.Sandbox
-	// ctx ends with the machine; Start makes a new one.
+	// ctx ends when the sandbox stops; Start makes a new one.
 	ctx     context.Context //nolint:containedctx // it is the machine that commands run on, not a call's
 	cancel  context.CancelCauseFunc
 	procs   []*process
 	life    *time.Timer
 	idle    *time.Timer
 	secrets []core.Secret
-	// endless says that SetTimeout took the lifetime away.
+	// endless is true once SetTimeout has removed the lifetime.
 	endless bool
-	// denials are the latest first.
+	// denials has the latest first.
 	denials []core.Denial
 	broadcast
 }
@@ -67,7 +67,7 @@ func newBox(p *Provider, spec core.Spec, lease core.Lease) *box {
 	return b
 }
 
-// furnish makes the directories and programs that every sandbox begins with. They count for no limit.
+// furnish makes the directories and programs of every new sandbox. They count toward no limit.
 func (b *box) furnish() error {
 	limit := b.tree.limit
 	b.tree.limit = 0
@@ -93,7 +93,7 @@ func (b *box) furnish() error {
 	return b.tree.chmod("/tmp", 0o777)
 }
 
-// begin makes the machine run and starts the entry command, which must be there.
+// begin starts the machine and the entry command, whose program must exist.
 func (b *box) begin() error {
 	b.mu.Lock()
 	if !b.sandbox.State.Live() {
@@ -128,7 +128,7 @@ func (b *box) begin() error {
 	return nil
 }
 
-// become notes a new state and tells who watches. b.mu is held.
+// become sets a new state and notifies watchers. The caller holds b.mu.
 func (b *box) become(state core.State, reason core.Reason, message string) {
 	b.sandbox.State, b.sandbox.Reason, b.sandbox.Message = state, reason, message
 	b.notify()
@@ -139,13 +139,13 @@ func (b *box) become(state core.State, reason core.Reason, message string) {
 	})
 }
 
-// expireIn makes the sandbox end so long from now, for good; 0 is never. b.mu is held.
+// expireIn sets the sandbox's end after a timeout, permanently; 0 means never. The caller holds b.mu.
 func (b *box) expireIn(timeout time.Duration) {
 	b.endIn(timeout)
 	b.sandbox.Lease.Expires = b.sandbox.Expires
 }
 
-// endIn makes the sandbox end so long from now; 0 is never. b.mu is held.
+// endIn sets the sandbox's end after a timeout; 0 means never. The caller holds b.mu.
 func (b *box) endIn(timeout time.Duration) {
 	if b.life != nil {
 		b.life.Stop()
@@ -157,7 +157,7 @@ func (b *box) endIn(timeout time.Duration) {
 	}
 }
 
-// rest lets the idle time begin when no command runs.
+// rest starts the idle timer if no command runs.
 func (b *box) rest() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -174,7 +174,7 @@ func (b *box) rest() {
 	})
 }
 
-// end makes a live sandbox a dead or stopped one and kills what runs in it. The first end counts.
+// end moves a live sandbox to a dead or stopped state and kills its commands. The first end counts.
 func (b *box) end(state core.State, reason core.Reason, message string, code *int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -201,7 +201,7 @@ func (b *box) end(state core.State, reason core.Reason, message string, code *in
 	}
 }
 
-// wait blocks until nothing of the sandbox runs any more.
+// wait blocks until no command of the sandbox runs any more.
 func (b *box) wait() { b.running.Wait() }
 
 func (b *box) get() core.Sandbox {
@@ -235,7 +235,7 @@ func (b *box) awake(ctx context.Context) error {
 	}
 }
 
-// ready says why nothing can be done in the sandbox now, or nil.
+// ready returns the error for an operation in a sandbox that does not run, or nil.
 func (b *box) ready() error {
 	if b.get().State == core.StateRunning {
 		return nil
@@ -259,7 +259,7 @@ func (b *box) notRunning() error {
 	return e
 }
 
-// start starts a command under a journal id; "" takes the next.
+// start starts a command under a journal id; "" takes the next id.
 func (b *box) start(id string, spec core.ExecSpec) (*process, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -292,7 +292,7 @@ func (b *box) start(id string, spec core.ExecSpec) (*process, error) {
 	return proc, nil
 }
 
-// ended follows the end of a command: that of the entry command ends the sandbox.
+// ended handles the end of a command. The end of the entry command ends the sandbox.
 func (b *box) ended(proc *process) {
 	if proc.id == "0" && proc.missing == 0 {
 		code := proc.result().Code
@@ -302,11 +302,11 @@ func (b *box) ended(proc *process) {
 	b.rest()
 }
 
-// process finds a command by its journal id.
+// process returns a command by its journal id.
 func (b *box) process(id string) (*process, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	// The latest of that id: a start runs the entry command again.
+	// The latest of that id: Start runs the entry command again.
 	for _, proc := range slices.Backward(b.procs) {
 		if proc.id == id {
 			return proc, nil
@@ -315,7 +315,7 @@ func (b *box) process(id string) (*process, error) {
 	return nil, core.Errorf(core.KindNotFound, "fake", id, "there is no command %q in the sandbox", id)
 }
 
-// execs is the journal.
+// execs returns the journal.
 func (b *box) execs() []core.Exec {
 	b.mu.Lock()
 	procs := slices.Clone(b.procs)
@@ -340,5 +340,5 @@ func (b *box) exhausted(used core.Bytes) bool {
 	return true
 }
 
-// isExecutable says whether a mode lets somebody execute a file.
+// isExecutable reports whether a mode allows any user to execute a file.
 func isExecutable(mode fs.FileMode) bool { return mode.IsRegular() && mode&0o111 != 0 }

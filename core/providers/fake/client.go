@@ -10,25 +10,25 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// client is one who is connected to a command: a core.Process.
+// client is a connection to a command: a core.Process.
 type client struct {
 	proc           *process
 	stdout, stderr io.Writer
 	replay         []core.LogRecord
-	// release closes this side's copies of the caller's output files, and atEnd that of stdin: a read of it that is
-	// under way would swallow what comes next.
+	// release closes this side's copies of the caller's output files. atEnd closes that of stdin: a pending read would
+	// swallow later input.
 	release, atEnd func()
 
 	chunks chan chunk
 	acks   chan error
 	closed chan struct{}
-	pumped chan struct{} // closed when all was written
+	pumped chan struct{} // closed when all output was written
 	once   sync.Once
 
-	// lost is why output could not be written. It is the pump's until pumped is closed.
+	// lost is the reason for lost output. Only the pump uses it until pumped is closed.
 	lost error
 
-	// abandoned says that a killed command did not wait for the pump. proc.writing guards it.
+	// abandoned is true if a killed command did not wait for the pump. proc.writing guards it.
 	abandoned bool
 }
 
@@ -37,7 +37,7 @@ type chunk struct {
 	data   []byte
 }
 
-// connect attaches the one who starts a command and makes its stdin.
+// connect attaches the starter of a command and makes the command's stdin.
 func (proc *process) connect(spec core.ExecSpec) error {
 	if spec.TTY || spec.Stdin != nil && !spec.Detach {
 		r, w, err := os.Pipe()
@@ -61,7 +61,7 @@ func (proc *process) disconnect() {
 	}
 }
 
-// newClient connects streams to a command, running or not. origin is the one who started it.
+// newClient connects streams to a command, running or not. origin marks the starter of the command.
 func (proc *process) newClient(streams core.Streams, origin bool) *client {
 	c := &client{
 		proc: proc, chunks: make(chan chunk), acks: make(chan error, 1), closed: make(chan struct{}),
@@ -122,8 +122,8 @@ func (c *client) write(stream core.Stream, data []byte) error {
 	return err
 }
 
-// deliver hands output to the pump and waits until it is written, the client has left
-// or the command is killed. proc.writing is held.
+// deliver passes output to the pump and waits until it is written, the client has left or the command is killed. The
+// caller holds proc.writing.
 func (c *client) deliver(stream core.Stream, data []byte) error {
 	if c.abandoned {
 		return nil
@@ -146,8 +146,8 @@ func (c *client) deliver(stream core.Stream, data []byte) error {
 	}
 }
 
-// feed carries the caller's stdin to the command. The end of it is the end of the
-// command's stdin if the caller started the command; one who attaches only stops typing.
+// feed copies the caller's stdin to the command. At its end, it closes the command's stdin only if the caller started
+// the command.
 func (c *client) feed(stdin io.Reader, origin bool) {
 	var to io.Writer = c.proc.feed
 	if c.proc.spec.TTY {
@@ -200,7 +200,7 @@ func (c *client) Close() error {
 	c.once.Do(func() {
 		close(c.closed)
 		c.atEnd()
-		c.release() // a write that is under way ends
+		c.release() // a pending write ends
 	})
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Deny makes a sandbox remember that its policy refused something, and tells who watches.
+// Deny adds a denial of a sandbox's policy and notifies watchers.
 func (p *Provider) Deny(id string, denial core.Denial) error {
 	b, err := p.box(id)
 	if err != nil {

@@ -85,7 +85,7 @@ func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) it
 	}
 }
 
-// entry is the command as the journal tells it.
+// entry returns the command's journal entry.
 func (proc *process) entry() core.Exec {
 	proc.mu.Lock()
 	defer proc.mu.Unlock()
@@ -102,5 +102,5 @@ func (proc *process) entry() core.Exec {
 	return exec
 }
 
-// graceAfterTimeout is how long a command that catches SIGTERM may go on after its time limit.
+// graceAfterTimeout bounds the time that a command which catches SIGTERM may run after its time limit.
 const graceAfterTimeout = 2 * time.Second

@@ -10,31 +10,31 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Options describe a fake provider. The zero value is one called "fake".
+// Options configure a fake provider. The zero value is a provider named "fake".
 type Options struct {
 	// Name is the provider's name; "" is "fake".
 	Name string
 	// IDPrefix begins the sandboxes' ids; "" is "fak-".
 	IDPrefix string
-	// Images are the names it takes; nil is "host".
+	// Images are the names that a launch accepts; nil is "host".
 	Images []string
-	// Also lists capabilities that are said to be there and taken in a spec, but
-	// not enforced: core.CapCPU, core.CapPorts and the like.
+	// Also lists capabilities that are reported and accepted in a spec but not enforced: core.CapCPU, core.CapPorts and
+	// the like.
 	Also []core.Capability
-	// GPUs is what Capabilities says of GPUs, with core.CapGPU.
+	// GPUs are the GPUs in Capabilities, with core.CapGPU.
 	GPUs map[string]int
-	// GPUPrices is what Capabilities says of their prices.
+	// GPUPrices are their prices in Capabilities.
 	GPUPrices map[string]string
-	// Programs are found in every sandbox's /usr/bin, beside the usual ones.
+	// Programs are added to every sandbox's /usr/bin, beside the usual ones.
 	Programs map[string]Program
-	// LogLimit is how much of each command's output is kept; 0 is 1 MiB.
+	// LogLimit bounds the kept output of each command; 0 is 1 MiB.
 	LogLimit core.Bytes
-	// Now is the clock of what is recorded; nil is time.Now. Timers run in real time.
+	// Now is the clock of records; nil is time.Now. Timers run in real time.
 	Now func() time.Time
 }
 
-// Provider is a core.Provider in memory. Close leaves its sandboxes alone, as with any
-// provider, so one value serves several openers; Shutdown ends them.
+// Provider is a core.Provider in memory. As with any provider, Close leaves its sandboxes running, so several openers
+// can share one value. Shutdown ends them.
 type Provider struct {
 	opts     Options
 	faults   faults
@@ -74,15 +74,14 @@ func New(opts Options) *Provider {
 	}
 }
 
-// Factory makes the provider known to a core.Service.
+// Factory returns a factory of the provider for a core.Service.
 func (p *Provider) Factory() core.Factory {
 	return core.Factory{Name: p.opts.Name, IDPrefix: p.opts.IDPrefix, Open: func() (core.Provider, error) {
 		return p, nil
 	}}
 }
 
-// Shutdown ends every sandbox and waits for the goroutines of their commands. A test
-// calls it when it is over.
+// Shutdown ends every sandbox and waits for the goroutines of their commands. A test calls it at its end.
 func (p *Provider) Shutdown() {
 	for _, b := range p.all() {
 		b.end(core.StateExited, core.ReasonStopped, "the provider was shut down", nil)
@@ -122,7 +121,7 @@ func (p *Provider) Diagnose(ctx context.Context) []core.Finding {
 	return []core.Finding{{Name: "memory", Status: "ok"}}
 }
 
-// box finds a sandbox.
+// box returns a sandbox by its id.
 func (p *Provider) box(id string) (*box, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

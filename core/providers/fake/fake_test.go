@@ -16,7 +16,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/fake"
 )
 
-// launch makes a sandbox at a provider that is shut down with the test.
+// launch makes a sandbox at a provider, and shuts the provider down at the end of the test.
 func launch(t *testing.T, p *fake.Provider, spec core.Spec) core.Sandbox {
 	t.Helper()
 	t.Cleanup(p.Shutdown)
@@ -119,7 +119,7 @@ func TestPrograms(t *testing.T) {
 		exit.Code != 3 {
 		t.Errorf("%q, %+v", out, exit)
 	}
-	// A program is a file: what is copied, linked or removed is found or not found as files are.
+	// A program is a file: copies and links run, and a removed program is not found.
 	if out, exit := run(
 		t, p, sb.ID, "ln -s /usr/bin/greet hi; ./hi x </dev/null; rm /usr/bin/greet; greet",
 	); exit.Code != 127 || !strings.HasPrefix(out, "hello from /app to x\n") {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Op names an operation that can be made slow or made to fail.
+// Op names an operation that a Fault can delay or fail.
 type Op string
 
 // The operations.
@@ -42,18 +42,18 @@ const (
 	OpDial    Op = "dial"
 )
 
-// Fault is what happens when an operation begins.
+// Fault is a scripted delay and error of an operation.
 type Fault struct {
-	// Delay passes first, or less if the caller gives up.
+	// Delay passes first, or less if the caller's context ends.
 	Delay time.Duration
-	// Err is what the operation then fails with; nil lets it go on.
+	// Err is the error of the operation; nil lets it continue.
 	Err error
-	// Times is how often it happens; 0 is always.
+	// Times is the number of operations with this fault; 0 means all.
 	Times int
 }
 
-// Inject makes an operation meet a fault from now on, after those injected before are used up. A Fault with
-// neither Delay nor Err clears all that were injected for the operation.
+// Inject adds a fault to an operation, after the faults that were injected before. A Fault with neither Delay nor Err
+// removes all faults of the operation.
 func (p *Provider) Inject(op Op, fault Fault) {
 	p.faults.mu.Lock()
 	defer p.faults.mu.Unlock()
@@ -72,7 +72,7 @@ type faults struct {
 	byOp map[Op][]Fault
 }
 
-// next takes the fault that an operation meets now.
+// next takes the fault for the current operation.
 func (f *faults) next(op Op) Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,7 +89,7 @@ func (f *faults) next(op Op) Fault {
 	return fault
 }
 
-// meet waits and fails as was scripted.
+// meet delays and fails as scripted.
 func (f *faults) meet(ctx context.Context, op Op) error {
 	fault := f.next(op)
 	if err := sleep(ctx, fault.Delay); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// files begins an operation on the files of a running sandbox.
+// files starts an operation on the files of a running sandbox.
 func (p *Provider) files(ctx context.Context, op Op, id string) (*box, error) {
 	if err := p.faults.meet(ctx, op); err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (p *Provider) files(ctx context.Context, op Op, id string) (*box, error) {
 	return b, b.ready()
 }
 
-// fileError gives an error its kind.
+// fileError adds a kind to an error.
 func fileError(op, name string, err error) error {
 	if err == nil {
 		return nil
@@ -139,7 +139,7 @@ func (p *Provider) Remove(ctx context.Context, id, name string, recursive bool) 
 	return fileError("remove", name, b.tree.remove(name, recursive))
 }
 
-// uid is the number of the sandbox's user.
+// uid returns the number of the sandbox's user.
 func (b *box) uid() int {
 	uid, err := userID("", b.get().Spec.User)
 	if err != nil {
@@ -166,7 +166,7 @@ func (p *Provider) Export(ctx context.Context, id, name string) (io.ReadCloser, 
 	return io.NopCloser(&archive), nil
 }
 
-// export writes what is at a path, and all below, under another name.
+// export writes the tree at a path under another name.
 func (t *tree) export(w *tar.Writer, name, as string) error {
 	n, err := t.stat(name, false)
 	if err != nil {
@@ -237,7 +237,7 @@ func (p *Provider) Import(ctx context.Context, id, dir string, archive io.Reader
 	}
 }
 
-// within says whether a clean absolute path is root or below it.
+// within reports whether a clean absolute path is root or below it.
 func within(root, name string) bool {
 	return name == root || strings.HasPrefix(name, strings.TrimSuffix(root, "/")+"/")
 }
@@ -246,13 +246,13 @@ func outside(name string) error {
 	return core.Errorf(core.KindUsage, "fake.import", name, "the archive points outside the directory it is unpacked in")
 }
 
-// unpack makes one entry of an archive.
+// unpack creates one entry of an archive.
 func (b *box) unpack(root string, header *tar.Header, content io.Reader, opts core.ImportOptions) error {
 	name := path.Join(root, header.Name) //nolint:gosec // it is checked in the next line
 	if path.IsAbs(header.Name) || !within(root, name) {
 		return outside(header.Name)
 	}
-	// Links that are there already must not lead the entry out.
+	// Existing links must not lead the entry out.
 	parent := path.Dir(name)
 	if name == root {
 		parent = root
@@ -270,7 +270,7 @@ func (b *box) unpack(root string, header *tar.Header, content io.Reader, opts co
 	case tar.TypeDir:
 		_, err := b.tree.stat(name, true)
 		if err == nil && !opts.DirectoryModes {
-			return nil // it keeps what it has
+			return nil // it keeps its mode
 		}
 		if err := errors.Join(b.tree.mkdir(name, true, b.uid()), b.tree.chmod(name, mode)); err != nil {
 			return err
@@ -321,7 +321,7 @@ func (b *box) unpackLink(root, name string, header *tar.Header) error {
 	return b.tree.replace(name, n.data, n.mode, b.uid())
 }
 
-// chown changes an owner where the file is still there.
+// chown changes a file's owner if the file still exists.
 func (t *tree) chown(name string, uid, gid int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -330,7 +330,7 @@ func (t *tree) chown(name string, uid, gid int) {
 	}
 }
 
-// size is how much all files hold.
+// size returns the bytes of all files.
 func (t *tree) size() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// kept is a checkpoint: the files alone, since the commands are goroutines of this process.
+// kept is a checkpoint. It has only the files, since the commands are goroutines of this process.
 type kept struct {
 	core.Checkpoint
 	tree *tree
@@ -102,7 +102,7 @@ func (p *Provider) RemoveCheckpoint(ctx context.Context, name string) error {
 	return nil
 }
 
-// keptAs finds a checkpoint.
+// keptAs returns a checkpoint by its name.
 func (p *Provider) keptAs(name string) (*kept, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

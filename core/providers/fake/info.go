@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// info is a node as fs.FileInfo.
+// info implements fs.FileInfo for a node.
 type info struct {
 	name string
 	node node

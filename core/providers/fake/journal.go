@@ -18,12 +18,12 @@ type journal struct {
 
 	mu      sync.Mutex
 	records []core.LogRecord
-	dropped int // records that were there once, before records[0]
+	dropped int // earlier records, before records[0]
 	kept    int // bytes
 	stdout  int64
 	stderr  int64
 	ended   bool
-	// secrets keep the values of secrets out of what is kept.
+	// secrets remove the values of secrets from the kept output.
 	secrets map[core.Stream]*redact.Stream
 	broadcast
 }
@@ -62,7 +62,7 @@ func (j *journal) keep(stream core.Stream, data []byte) {
 	j.notify()
 }
 
-// end says that nothing will be added any more.
+// end marks the end of the output.
 func (j *journal) end() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -73,22 +73,22 @@ func (j *journal) end() {
 	j.notify()
 }
 
-// counts returns how much was written, and whether some of it was dropped.
+// counts returns the bytes written, and whether some of them were dropped.
 func (j *journal) counts() (stdout, stderr int64, truncated bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.stdout, j.stderr, j.dropped > 0
 }
 
-// all returns what is kept.
+// all returns the kept records.
 func (j *journal) all() []core.LogRecord {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Clone(j.records)
 }
 
-// since returns the records from the n-th on, the number of the next one, a channel
-// that is closed when there are more, and whether there will be none.
+// since returns the records from the n-th on and the number of the next one. more is closed when there are further
+// records; ended reports that there will be none.
 func (j *journal) since(n int) (records []core.LogRecord, next int, more <-chan struct{}, ended bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -96,7 +96,7 @@ func (j *journal) since(n int) (records []core.LogRecord, next int, more <-chan 
 	return slices.Clone(j.records[min(max(n-j.dropped, 0), len(j.records)):]), next, j.wait(), j.ended
 }
 
-// read yields what opts selects.
+// read yields the records that opts selects.
 func (j *journal) read(ctx context.Context, opts core.LogOptions, yield func(core.LogRecord, error) bool) {
 	next, begun := 0, false
 	for {

@@ -7,8 +7,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Keeper is a Provider that does what only engines and clouds do, too: it keeps volumes, secrets, images, apps,
-// environments and snapshots, changes network policies, and has tunnels and ports to connect to.
+// Keeper is a Provider with the features of engines and clouds: volumes, secrets, images, apps, environments,
+// snapshots, network policies, tunnels and ports.
 type Keeper struct {
 	*Provider
 
@@ -16,11 +16,12 @@ type Keeper struct {
 	store
 }
 
-// KeeperOptions describe a Keeper.
+// KeeperOptions configure a Keeper.
 type KeeperOptions struct {
-	// Serve answers connections to ports inside sandboxes; it returns when the connection is over, and closes nothing.
+	// Serve answers connections to ports inside sandboxes. A function returns when the connection is over, and does not
+	// close it.
 	Serve map[int]func(net.Conn)
-	// Weak names fields of a spec that Enforcement calls unenforced.
+	// Weak names fields of a spec that Enforcement reports as unenforced.
 	Weak []string
 }
 
@@ -45,7 +46,7 @@ func NewKeeper(opts Options, more KeeperOptions) *Keeper {
 	return &Keeper{Provider: New(opts), opts: more, store: newStore()}
 }
 
-// Factory makes the keeper known to a core.Service.
+// Factory returns a factory of the keeper for a core.Service.
 func (k *Keeper) Factory() core.Factory {
 	factory := k.Provider.Factory()
 	factory.Open = func() (core.Provider, error) { return k, nil }

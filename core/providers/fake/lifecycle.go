@@ -55,7 +55,7 @@ func (p *Provider) Launch(
 	return b.get(), nil
 }
 
-// reserve notes a sandbox whose name is free; a dead one of that name gives it up.
+// reserve adds a sandbox whose name is free. A dead sandbox does not keep its name.
 func (p *Provider) reserve(b *box) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,7 +70,7 @@ func (p *Provider) reserve(b *box) error {
 	return nil
 }
 
-// forget removes a sandbox and says whether it was there.
+// forget removes a sandbox and reports whether it existed.
 func (p *Provider) forget(b *box) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -184,7 +184,7 @@ func (p *Provider) Stop(ctx context.Context, id string, grace time.Duration) err
 	patience, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	for _, proc := range procs {
-		_ = proc.signal(sigTerm) // one that has ended needs none
+		_ = proc.signal(sigTerm) // a command that has ended needs none
 	}
 	for _, proc := range procs {
 		select {
@@ -216,7 +216,7 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	return b.get(), nil
 }
 
-// revive takes a sandbox out of the state that only one Start may take it out of.
+// revive prepares a sandbox for its start. Of concurrent starts, only one succeeds.
 func (b *box) revive() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -319,7 +319,7 @@ func (p *Provider) Size(_ context.Context, id string) (core.Bytes, error) {
 	return core.Bytes(b.tree.size()), nil
 }
 
-// Stats implements core.StatsReader. A command here is on a processor for as long as it runs.
+// Stats implements core.StatsReader. A command counts as using a processor for its whole run time.
 func (p *Provider) Stats(ctx context.Context, id string) (core.Stats, error) {
 	if err := p.faults.meet(ctx, OpStats); err != nil {
 		return core.Stats{}, err
@@ -353,8 +353,7 @@ func (p *Provider) Stats(ctx context.Context, id string) (core.Stats, error) {
 	return stats, nil
 }
 
-// Lose makes a sandbox lost, as if what ran it had been killed. It is for tests of
-// what then happens.
+// Lose makes a sandbox lost, as if its supervisor had been killed. It is for tests.
 func (p *Provider) Lose(id string) error {
 	b, err := p.box(id)
 	if err != nil {
@@ -364,7 +363,7 @@ func (p *Provider) Lose(id string) error {
 	return nil
 }
 
-// Leave adds something that a crash left behind, for Leftovers and Sweep.
+// Leave adds a leftover, as of a crash, for Leftovers and Sweep.
 func (p *Provider) Leave(leftover core.Leftover) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// SetNetwork implements core.NetworkPolicer. The policy is written down; there is no network.
+// SetNetwork implements core.NetworkPolicer. It only records the policy: there is no network.
 func (k *Keeper) SetNetwork(ctx context.Context, id string, network core.Network) (core.Sandbox, error) {
 	b, err := k.reach(ctx, OpNetwork, id)
 	if err != nil {
@@ -21,7 +21,7 @@ func (k *Keeper) SetNetwork(ctx context.Context, id string, network core.Network
 	return b.get(), nil
 }
 
-// reach finds a sandbox that can be connected to.
+// reach returns a sandbox that accepts connections.
 func (k *Keeper) reach(ctx context.Context, op Op, id string) (*box, error) {
 	if err := k.faults.meet(ctx, op); err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ type patientReader struct {
 	file *os.File
 }
 
-// patient makes reads from r end with ctx where that is possible, and nil an empty input.
+// patient returns a reader whose reads end with ctx where possible. nil becomes an empty input.
 func patient(ctx context.Context, r io.Reader) io.Reader {
 	switch r := r.(type) {
 	case nil:
@@ -37,7 +37,7 @@ func (p *patientReader) Read(buffer []byte) (int, error) {
 	})
 	n, err := p.file.Read(buffer)
 	if !stop() {
-		// The next program reads on from the same pipe.
+		// The next program continues to read from the same pipe.
 		ended.Wait()
 		_ = p.file.SetReadDeadline(time.Time{})
 	}

@@ -29,7 +29,7 @@ const (
 	sigTerm = 15
 )
 
-// killed is the reason why a command was ended.
+// killed is the reason for the end of a command.
 type killed struct {
 	signal  int
 	reason  core.Reason
@@ -38,7 +38,7 @@ type killed struct {
 
 func (k killed) Error() string { return fmt.Sprintf("killed by signal %d", k.signal) }
 
-// process is one command in a sandbox, with all that it starts.
+// process is one command in a sandbox, with all its child programs.
 type process struct {
 	box     *box
 	id      string
@@ -47,26 +47,26 @@ type process struct {
 	dir     string
 	uid     int
 	started time.Time
-	// missing is the code of a program that cannot be run, known before anything starts.
+	// missing is the exit code of a program that cannot run, set before the start.
 	missing int
 	journal *journal
-	origin  *client // who started it, unless detached
+	origin  *client // the client that started it, unless detached
 	done    chan struct{}
 
 	ctx    context.Context //nolint:containedctx // it is the command's life, not a call's
 	cancel context.CancelCauseFunc
 
-	// stdin is what the command reads, nil for nothing; feed is the other end where several write to it.
+	// stdin is the command's input, nil for none; feed is the other end, to which several clients may write.
 	stdin *os.File
 	feed  *os.File
 
-	// writing keeps the order of output the same for all who are attached.
+	// writing keeps the same order of output for all attached clients.
 	writing sync.Mutex
 
 	mu          sync.Mutex
 	exit        *core.Exit
 	timedOut    bool
-	interactive bool // a shell at a terminal: SIGINT ends what it runs, not itself
+	interactive bool // a shell at a terminal: SIGINT ends its programs, not itself
 	size        core.TerminalSize
 	clients     []*client
 	children    map[int]context.CancelCauseFunc
@@ -120,7 +120,7 @@ func newProcess(b *box, id string, spec core.ExecSpec) (*process, error) {
 	return proc, nil
 }
 
-// userID reads "root", "0", "1000" or "1000:1000".
+// userID parses "root", "0", "1000" or "1000:1000".
 func userID(name, ofBox string) (int, error) {
 	if name == "" {
 		name = ofBox
@@ -172,7 +172,7 @@ func (proc *process) run() {
 	}
 }
 
-// outcome is the exit of a command whose main program returned code and err.
+// outcome returns the exit of a command whose main program returned code and err.
 func (proc *process) outcome(code int, err error) core.Exit {
 	if err == nil {
 		return core.Exit{Code: code}
@@ -190,7 +190,7 @@ func (proc *process) alive() bool {
 	return proc.exit == nil
 }
 
-// result is the exit of a command that has ended.
+// result returns the exit of a command that has ended.
 func (proc *process) result() core.Exit {
 	proc.mu.Lock()
 	defer proc.mu.Unlock()
@@ -200,7 +200,7 @@ func (proc *process) result() core.Exit {
 	return *proc.exit
 }
 
-// signal acts on the whole process group, as the default action or a trap says.
+// signal sends a signal to the whole process group: the default action or a trap handles it.
 func (proc *process) signal(number int) error {
 	proc.mu.Lock()
 	defer proc.mu.Unlock()
@@ -224,14 +224,14 @@ func (proc *process) signal(number int) error {
 	return nil
 }
 
-// ignored says whether a signal does nothing unless it is caught.
+// ignored reports whether the default action of a signal is to ignore it.
 func ignored(number int) bool {
 	return number == 0 || slices.Contains(
 		[]syscall.Signal{syscall.SIGCHLD, syscall.SIGCONT, syscall.SIGURG, syscall.SIGWINCH}, syscall.Signal(number),
 	)
 }
 
-// trap notes what a shell does on a signal.
+// trap sets a shell's handler of a signal.
 func (proc *process) trap(number int, handler string) {
 	proc.mu.Lock()
 	defer proc.mu.Unlock()
@@ -242,7 +242,7 @@ func (proc *process) trap(number int, handler string) {
 	proc.traps[number] = handler
 }
 
-// caught takes the handler of a signal that came in, or "".
+// caught takes the handler of a pending signal, or "".
 func (proc *process) caught() string {
 	proc.mu.Lock()
 	defer proc.mu.Unlock()
@@ -254,7 +254,7 @@ func (proc *process) caught() string {
 	return proc.traps[number]
 }
 
-// child returns a context for a program that the shell runs, which a caught signal ends.
+// child returns a context for a program of the shell. A caught signal ends it.
 func (proc *process) child(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	proc.mu.Lock()
@@ -292,7 +292,7 @@ type output struct {
 	stream core.Stream
 }
 
-// Write keeps data in the journal and hands it to all who are attached, as fast as they take it.
+// Write stores data in the journal and passes it to all attached clients. It waits for them.
 func (o output) Write(data []byte) (int, error) {
 	proc := o.proc
 	if err := proc.box.awake(proc.ctx); err != nil {

@@ -19,8 +19,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// standardPrograms are the ones that every sandbox has. They know what the usual
-// scripts ask of them and no more.
+// standardPrograms are the programs of every sandbox. They support only the options that common scripts use.
 func standardPrograms() map[string]Program {
 	programs := map[string]Program{
 		"sh": runShell, "cat": runCat, "chmod": runChmod, "cut": runCut, "diff": runDiff, "env": runEnv, "head": runHead,
@@ -67,7 +66,7 @@ func runShell(ctx context.Context, c *Call) int {
 	return c.interact(ctx)
 }
 
-// interact reads commands from stdin, one at a time, so that they can read from it too.
+// interact reads commands from stdin one at a time, so that they can read from it, too.
 func (c *Call) interact(ctx context.Context) int {
 	runner, err := c.runner(nil)
 	if err != nil {
@@ -102,7 +101,7 @@ func (c *Call) interact(ctx context.Context) int {
 	return last
 }
 
-// inputs opens the files named, or stdin when there are none.
+// inputs opens the named files, or stdin when there are none.
 func (c *Call) inputs(names []string, each func(name string, r io.Reader) error) int {
 	if len(names) == 0 {
 		names = []string{"-"}
@@ -125,7 +124,7 @@ func (c *Call) inputs(names []string, each func(name string, r io.Reader) error)
 	return code
 }
 
-// broken is how a program ends that cannot write.
+// broken returns the exit code of a program that cannot write.
 func (c *Call) broken(err error) int {
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return codeSignal + sigPipe
@@ -229,7 +228,7 @@ func runKill(_ context.Context, c *Call) int {
 		number, targets = signalNumber(strings.TrimPrefix(targets[0], "-")), targets[1:]
 	}
 	for _, target := range targets {
-		// A shell knows one process: itself.
+		// A shell sees only one process: itself.
 		if target != strconv.Itoa(os.Getpid()) || number == 0 {
 			return c.fail(1, target, syscall.ESRCH)
 		}
@@ -273,7 +272,7 @@ func runStty(_ context.Context, c *Call) int {
 	return 0
 }
 
-// each calls do for every path and reports what fails.
+// each calls do for every path and reports failures.
 func (c *Call) each(names []string, do func(name string) error) int {
 	code := 0
 	for _, name := range names {

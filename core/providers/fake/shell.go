@@ -20,14 +20,14 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Program is what a file in a sandbox runs. It returns the exit code, soon after ctx ends.
+// Program is the function of an executable file in a sandbox. It returns the exit code, soon after ctx ends.
 type Program func(ctx context.Context, call *Call) int
 
 // Call is one run of a Program.
 type Call struct {
-	// Args begins with the name that it was called by.
+	// Args begins with the name of the call.
 	Args []string
-	// Dir is the working directory inside.
+	// Dir is the working directory in the sandbox.
 	Dir            string
 	Stdin          io.Reader // never nil; a read ends with the call's context
 	Stdout, Stderr io.Writer
@@ -47,7 +47,7 @@ func (c *Call) path(name string) string {
 	return path.Join(c.Dir, name)
 }
 
-// fail writes an error as programs do and returns code.
+// fail writes an error in the format of common programs and returns code.
 func (c *Call) fail(code int, subject string, err error) int {
 	cause := err
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
@@ -64,7 +64,7 @@ func (c *Call) fail(code int, subject string, err error) int {
 	return code
 }
 
-// lookUp finds the program that a command names, or the code of its failure.
+// lookUp returns the content of the program that a command names, or the exit code of the failure.
 func (b *box) lookUp(name, search, dir string) (content []byte, code int) {
 	var places []string
 	switch {
@@ -92,7 +92,7 @@ func (b *box) lookUp(name, search, dir string) (content []byte, code int) {
 	return nil, code
 }
 
-// runMain runs the command itself. The error says that it was killed.
+// runMain runs the command itself. It returns an error if the command was killed.
 func (proc *process) runMain() (int, error) {
 	call := &Call{
 		Args: proc.spec.Command, Dir: proc.dir, Stdout: output{proc, core.Stdout}, Stderr: output{proc, core.Stderr},
@@ -108,7 +108,7 @@ func (proc *process) runMain() (int, error) {
 	return code, proc.ctx.Err()
 }
 
-// runProgram runs what call.Args names.
+// runProgram runs the program that call.Args names.
 func (proc *process) runProgram(ctx context.Context, call *Call) int {
 	content, code := proc.box.lookUp(call.Args[0], call.Getenv("PATH"), call.Dir)
 	switch code {
@@ -144,7 +144,7 @@ func (c *Call) shell(ctx context.Context, script []byte, name string, params []s
 	return status(runner.Run(ctx, file))
 }
 
-// builtin runs one of the shell's own commands as a program.
+// builtin runs one of the shell's builtin commands as a program.
 func builtin(ctx context.Context, c *Call) int {
 	runner, err := c.runner(nil)
 	if err != nil {
@@ -157,7 +157,7 @@ func builtin(ctx context.Context, c *Call) int {
 	return status(runner.Run(ctx, call))
 }
 
-// word is an argument that the shell leaves untouched.
+// word returns an argument that the shell does not expand.
 func word(text string) *syntax.Word {
 	return &syntax.Word{Parts: []syntax.WordPart{&syntax.SglQuoted{Value: text}}}
 }
@@ -184,7 +184,7 @@ func (c *Call) runner(params []string) (*interp.Runner, error) {
 	sh := &shell{proc: c.proc}
 	return interp.New(
 		interp.Env(c.env),
-		// Not interp.Dir, which looks for the directory on this machine.
+		// Not interp.Dir, which checks the directory on this machine.
 		func(r *interp.Runner) error { r.Dir = c.Dir; return nil },
 		interp.Params(append([]string{"--"}, params...)...),
 		interp.StdIO(stdin, c.Stdout, c.Stderr),
@@ -200,8 +200,7 @@ func (c *Call) runner(params []string) (*interp.Runner, error) {
 // shell connects the interpreter to a sandbox.
 type shell struct{ proc *process }
 
-// call sees every simple command before it runs: here a shell notices signals, a pause
-// and that its memory is used up.
+// call runs before every simple command. It handles signals, a pause and the memory limit.
 func (sh *shell) call(ctx context.Context, args []string) ([]string, error) {
 	if err := sh.proc.box.awake(ctx); err != nil {
 		return nil, err
@@ -221,7 +220,7 @@ func (sh *shell) call(ctx context.Context, args []string) ([]string, error) {
 	return args, nil
 }
 
-// memory is what a shell's variables take.
+// memory returns the size of a shell's variables.
 func memory(env expand.Environ) core.Bytes {
 	total := 0
 	env.Each(func(name string, value expand.Variable) bool {
@@ -243,7 +242,7 @@ func quoted(args []string) string {
 	return strings.Join(text, " ")
 }
 
-// trap takes the signals out of a trap command and leaves what the interpreter knows itself.
+// trap handles the signals of a trap command and leaves the names that the interpreter handles itself.
 func (sh *shell) trap(args []string) []string {
 	rest := args[:2:2]
 	for _, name := range args[2:] {
@@ -259,7 +258,7 @@ func (sh *shell) trap(args []string) []string {
 	return rest
 }
 
-// signalNumber reads "TERM", "SIGTERM" or "15"; 0 is none.
+// signalNumber parses "TERM", "SIGTERM" or "15"; 0 means unknown.
 func signalNumber(name string) int {
 	switch strings.TrimPrefix(name, "SIG") {
 	case "HUP":
@@ -354,7 +353,7 @@ func (sh *shell) open(ctx context.Context, name string, flag int, _ os.FileMode)
 	return sh.proc.open(name, flag)
 }
 
-// open opens a file or one of the devices that there are.
+// open opens a file or a device.
 func (proc *process) open(name string, flag int) (*file, error) {
 	f := &file{proc: proc, name: name, device: path.Dir(name) == "/dev"}
 	switch {
@@ -371,9 +370,9 @@ func (proc *process) open(name string, flag int) (*file, error) {
 	return f, err
 }
 
-// file is an open file: written at its end, or read as it was when it was opened.
+// file is an open file. Writes go to its end; reads return its content at the time of the opening.
 type file struct {
-	content *bytes.Reader // nil where nothing is read
+	content *bytes.Reader // nil if it is not open for reading
 	proc    *process
 	name    string
 	device  bool

@@ -11,13 +11,13 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// snapshot is a tree that others start from.
+// snapshot is a saved tree from which other sandboxes start.
 type snapshot struct {
 	core.Snapshot
 	tree *tree
 }
 
-// snapshot finds a snapshot by its id.
+// snapshot returns a snapshot by its id.
 func (p *Provider) snapshot(id string) (*snapshot, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -27,7 +27,7 @@ func (p *Provider) snapshot(id string) (*snapshot, error) {
 	return nil, core.Errorf(core.KindNotFound, "fake.snapshot", id, "there is no snapshot %q", id)
 }
 
-// saving finds a sandbox that can be saved.
+// saving returns a sandbox that can be saved.
 func (k *Keeper) saving(ctx context.Context, id string) (*box, error) {
 	if err := k.faults.meet(ctx, OpSave); err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (k *Keeper) Diff(ctx context.Context, id string) ([]core.Change, error) {
 	return changes, nil
 }
 
-// compare tells what differs below two directories.
+// compare reports the differences between two directories.
 func compare(dir string, before, after *node, report func(core.Change)) {
 	for name, was := range before.children {
 		if after.children[name] == nil {
@@ -133,7 +133,7 @@ func compare(dir string, before, after *node, report func(core.Change)) {
 	}
 }
 
-// MountImage implements core.ImageMounter: the snapshot's files are put at target.
+// MountImage implements core.ImageMounter. It copies the snapshot's files to target.
 func (k *Keeper) MountImage(ctx context.Context, id, image, target string) error {
 	b, err := k.saving(ctx, id)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// store is what a Keeper keeps beside sandboxes and snapshots.
+// store has a Keeper's objects besides sandboxes and snapshots.
 type store struct {
 	mu           sync.Mutex
 	volumes      map[string]core.VolumeInfo
@@ -27,7 +27,7 @@ func newStore() store {
 	}
 }
 
-// take removes a thing by its name.
+// take removes an object by its name.
 func take[T any](things map[string]T, what, name string) error {
 	if _, there := things[name]; !there {
 		return core.Errorf(core.KindNotFound, "fake.store", name, "there is no %s %q", what, name)
@@ -36,7 +36,7 @@ func take[T any](things map[string]T, what, name string) error {
 	return nil
 }
 
-// put keeps a thing under a name that is free.
+// put stores an object under a name that must be free.
 func put[T any](things map[string]T, what, name string, thing T) error {
 	if _, there := things[name]; there {
 		return core.Errorf(core.KindConflict, "fake.store", name, "there is a %s %q already", what, name)
@@ -45,7 +45,7 @@ func put[T any](things map[string]T, what, name string, thing T) error {
 	return nil
 }
 
-// storing runs do with the store locked, unless a fault is met.
+// storing runs do with the store locked, unless a fault occurs.
 func (k *Keeper) storing(ctx context.Context, do func() error) error {
 	if err := k.faults.meet(ctx, OpStore); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (k *Keeper) storing(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// values lists the things of a map.
+// values lists the objects of a map.
 func values[T any](ctx context.Context, k *Keeper, things map[string]T) (list []T, err error) {
 	err = k.storing(ctx, func() error {
 		list = slices.Collect(maps.Values(things))
@@ -114,12 +114,12 @@ func (k *Keeper) RemoveSecret(ctx context.Context, name string) error {
 	return k.storing(ctx, func() error { return take(k.secrets, "secret", name) })
 }
 
-// Images implements core.ImageStore: those that were pulled.
+// Images implements core.ImageStore. It lists the pulled images.
 func (k *Keeper) Images(ctx context.Context) ([]core.ImageInfo, error) {
 	return values(ctx, k, k.images)
 }
 
-// PullImage implements core.ImageStore. Only the images of Options are to be had.
+// PullImage implements core.ImageStore. Only the images of Options exist.
 func (k *Keeper) PullImage(ctx context.Context, name string, progress core.ProgressFunc) (core.ImageInfo, error) {
 	if !slices.Contains(k.Provider.opts.Images, name) {
 		return core.ImageInfo{}, core.Errorf(core.KindNotFound, "fake.pull", name, "there is no image %q", name)
@@ -153,7 +153,7 @@ func (k *Keeper) RemoveImage(ctx context.Context, ref string) error {
 	})
 }
 
-// Apps implements core.AppStore: those of the sandboxes that were ever launched and not terminated.
+// Apps implements core.AppStore. It lists the apps of all sandboxes that are not terminated.
 func (k *Keeper) Apps(ctx context.Context) ([]core.AppInfo, error) {
 	apps := map[string]core.AppInfo{}
 	for _, b := range k.all() {

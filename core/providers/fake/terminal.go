@@ -6,9 +6,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// discipline is a terminal's line discipline, as much of it as a person notices: what is
-// typed is echoed and goes to the command line by line, Ctrl-C is a signal, and Ctrl-D at the beginning
-// of a line is the end.
+// discipline is a simple line discipline of a terminal. It echoes the input and sends it to the command line by line.
+// Ctrl-C sends a signal, and Ctrl-D at the beginning of a line ends the input.
 type discipline struct {
 	proc *process
 	to   io.WriteCloser
@@ -20,7 +19,7 @@ const (
 	ctrlD = 0x04
 )
 
-// Write takes what was typed.
+// Write handles the user's input.
 func (d *discipline) Write(typed []byte) (int, error) {
 	var echo []byte
 	for i, c := range typed {
@@ -44,7 +43,7 @@ func (d *discipline) Write(typed []byte) (int, error) {
 			}
 		case '\r', '\n':
 			d.line = append(d.line, '\n')
-			// Echo first: the answer comes after the question.
+			// Echo first: the command's output follows its input.
 			if err := d.show(append(echo, '\n')); err != nil {
 				return i, err
 			}
@@ -59,7 +58,7 @@ func (d *discipline) Write(typed []byte) (int, error) {
 	return len(typed), d.show(echo)
 }
 
-// show writes to the screen, in one piece.
+// show writes to the screen in one piece.
 func (d *discipline) show(echo []byte) error {
 	if len(echo) == 0 {
 		return nil

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// maxLinks bounds how many symbolic links one path may go through.
+// maxLinks bounds the symbolic links in one path.
 const maxLinks = 40
 
-// node is a file, a directory or a symbolic link. A file's data is never changed in
-// place: a write makes a new slice or grows this one, so readers keep what they opened.
+// node is a file, a directory or a symbolic link. A file's data is never changed in place: a write makes a new slice or
+// grows this one, so readers keep the content that they opened.
 type node struct {
 	mode     fs.FileMode
 	data     []byte
@@ -32,14 +32,14 @@ func (n *node) size() int64 {
 	return int64(len(n.data))
 }
 
-// tree is a filesystem. Paths are absolute and clean. Its methods may be called at the same time
-// and return *fs.PathError with the number that a kernel would give.
+// tree is a filesystem. Paths are absolute and clean. Its methods are safe for concurrent use and return *fs.PathError
+// with a kernel's error number.
 type tree struct {
 	mu    sync.Mutex
 	root  *node
 	now   func() time.Time
 	used  int64
-	limit int64 // 0 is none
+	limit int64 // 0 is no limit
 }
 
 func newTree(limit int64, now func() time.Time) *tree {
@@ -52,8 +52,8 @@ func pathError(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: err}
 }
 
-// find walks to a path and returns its directory, its last element and the node there, or nil. With
-// follow a link at the end is followed too.
+// find walks to a path and returns its directory, its last element and the node there, or nil. With follow, it also
+// follows a link at the end.
 func (t *tree) find(name string, follow bool) (dir *node, base string, n *node, err error) {
 	links := 0
 	rest := strings.Split(strings.Trim(path.Clean(name), "/"), "/")
@@ -96,7 +96,7 @@ func (t *tree) find(name string, follow bool) (dir *node, base string, n *node, 
 	return nil, "", stack[len(stack)-1], nil
 }
 
-// get returns what is at a path.
+// get returns the node at a path.
 func (t *tree) get(op, name string, follow bool) (*node, error) {
 	_, _, n, err := t.find(name, follow)
 	if err == nil && n == nil {
@@ -108,7 +108,7 @@ func (t *tree) get(op, name string, follow bool) (*node, error) {
 	return n, nil
 }
 
-// stat returns a copy of what is at a path.
+// stat returns a copy of the node at a path.
 func (t *tree) stat(name string, follow bool) (node, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -147,7 +147,7 @@ func (t *tree) read(name string) ([]byte, error) {
 	return n.data, nil
 }
 
-// replace puts data where a file is or shall be. mode 0 keeps a file's mode, or is 0644.
+// replace replaces a file's data, or creates the file. mode 0 keeps a file's mode, or means 0644 for a new file.
 func (t *tree) replace(name string, data []byte, mode fs.FileMode, uid int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -164,7 +164,7 @@ func (t *tree) replace(name string, data []byte, mode fs.FileMode, uid int) erro
 	return nil
 }
 
-// appendTo adds data to a file and returns how much of it fitted.
+// appendTo appends data to a file and returns the number of bytes that fit.
 func (t *tree) appendTo(name string, data []byte, mode fs.FileMode, uid int) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -181,7 +181,7 @@ func (t *tree) appendTo(name string, data []byte, mode fs.FileMode, uid int) (in
 	return len(data), full
 }
 
-// file returns the regular file at a path, made if need be.
+// file returns the regular file at a path, and creates it if needed.
 func (t *tree) file(name string, mode fs.FileMode, uid int) (*node, error) {
 	dir, base, n, err := t.find(name, true)
 	switch {
@@ -190,7 +190,7 @@ func (t *tree) file(name string, mode fs.FileMode, uid int) (*node, error) {
 	case n == nil && dir == nil:
 		return nil, pathError("open", name, syscall.ENOENT)
 	case n == nil:
-		// A dangling link is not written through: the target's own directory was found.
+		// A dangling link creates its target: find has returned the target's directory.
 		n = &node{mode: 0o644, uid: uid, gid: uid, modTime: t.now()}
 		dir.children[base] = n
 		dir.modTime = t.now()
@@ -203,7 +203,7 @@ func (t *tree) file(name string, mode fs.FileMode, uid int) (*node, error) {
 	return n, nil
 }
 
-// add puts a new node at a path that is free.
+// add adds a new node at a free path.
 func (t *tree) add(op, name string, n *node) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -220,7 +220,7 @@ func (t *tree) add(op, name string, n *node) error {
 	return nil
 }
 
-// mkdir makes a directory, and with parents those above it.
+// mkdir makes a directory and, with parents, its missing parents.
 func (t *tree) mkdir(name string, parents bool, uid int) error {
 	if parents && name != "/" {
 		if err := t.mkdir(path.Dir(name), true, uid); err != nil {
@@ -263,7 +263,7 @@ func (t *tree) touch(name string, when time.Time) error {
 	return err
 }
 
-// remove removes a file, an empty directory, or with recursive all that is at a path.
+// remove removes a file, an empty directory or, with recursive, the whole tree at a path.
 func (t *tree) remove(name string, recursive bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -284,7 +284,7 @@ func (t *tree) remove(name string, recursive bool) error {
 	return nil
 }
 
-// total is what a node and all below it take from the limit.
+// total returns the bytes that a node and its children take from the limit.
 func (n *node) total() int64 {
 	sum := int64(len(n.data))
 	for _, child := range n.children {
@@ -293,7 +293,7 @@ func (n *node) total() int64 {
 	return sum
 }
 
-// real returns where a path leads once all links in it are followed.
+// real returns a path with all its links resolved.
 func (t *tree) real(name string) (string, error) {
 	resolved := "/"
 	rest := strings.Split(strings.Trim(path.Clean(name), "/"), "/")
@@ -319,7 +319,7 @@ func (t *tree) real(name string) (string, error) {
 	return resolved, nil
 }
 
-// clone returns a copy that changes apart from t. Data is shared until one of them writes.
+// clone returns an independent copy. Both share data until one of them writes.
 func (t *tree) clone() *tree {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -328,7 +328,7 @@ func (t *tree) clone() *tree {
 
 func (n *node) clone() *node {
 	copied := *n
-	copied.data = slices.Clip(n.data) // what grows it there is not seen here
+	copied.data = slices.Clip(n.data) // an append there does not change this data
 	if n.children != nil {
 		copied.children = make(map[string]*node, len(n.children))
 		for name, child := range n.children {

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// broadcast wakes all who wait for a change. Its owner's lock guards it.
+// broadcast wakes all waiters at a change. Its owner's lock guards it.
 type broadcast struct{ changed chan struct{} }
 
 func newBroadcast() broadcast { return broadcast{make(chan struct{})} }
@@ -21,7 +21,7 @@ func (b *broadcast) notify() {
 	b.changed = make(chan struct{})
 }
 
-// eventLog keeps what happened for those who watch.
+// eventLog keeps all events for watchers.
 type eventLog struct {
 	mu     sync.Mutex
 	events []core.Event
@@ -37,14 +37,14 @@ func (l *eventLog) add(event core.Event) {
 	l.notify()
 }
 
-// since returns the events after the first n and a channel that is closed when there are more.
+// since returns the events after the first n, and a channel that is closed when there are more.
 func (l *eventLog) since(n int) ([]core.Event, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.events[min(n, len(l.events)):], l.wait()
 }
 
-// Watch implements core.Watcher: every change of a sandbox's state.
+// Watch implements core.Watcher. It reports every change of a sandbox's state.
 func (p *Provider) Watch(ctx context.Context) iter.Seq2[core.Event, error] {
 	seen := len(first(p.events.since(0)))
 	return func(yield func(core.Event, error) bool) {

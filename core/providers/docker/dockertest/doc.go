@@ -1,4 +1,4 @@
-// Package dockertest has what tests with a real engine need: a small image that comes from no registry.
+// Package dockertest has a small image for tests with a real engine. It comes from no registry.
 //
 // It imports the Docker client; only tests import it. Start with image.go.
 package dockertest

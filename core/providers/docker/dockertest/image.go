@@ -21,7 +21,7 @@ import (
 // root and dev.
 const Image = "localhost/sb-test:5"
 
-// Load puts the test image into the engine at host, unless it is there.
+// Load loads the test image into the engine at host, unless the engine has it.
 func Load(ctx context.Context, host string) error {
 	c, err := client.New(client.WithHost(host))
 	if err != nil {
@@ -60,7 +60,7 @@ func Remove(ctx context.Context, host string, names ...string) error {
 
 const busybox = "/bin/busybox"
 
-// Archive is the image under a name,  as "docker save" writes it.
+// Archive returns the image under a name, in the format of "docker save".
 func Archive(name string) ([]byte, error) {
 	layer, err := busyboxLayer()
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// Environment returns a LookupEnv that knows only pairs.
+// Environment returns a LookupEnv that has only pairs.
 func Environment(pairs map[string]string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		value, ok := pairs[name]

@@ -11,10 +11,10 @@ import (
 	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
-// factsAge is how long the cache of an engine's facts is used. Podman takes a third of a second to answer.
+// factsAge bounds the age of the cached facts. Podman takes a third of a second to answer.
 const factsAge = 24 * time.Hour
 
-// cacheFile is where the facts of this engine are cached.
+// cacheFile returns the path of the cached facts of this engine.
 func (e *Engine) cacheFile(dir string) string {
 	sum := sha256.Sum256([]byte(e.At.Host))
 	return filepath.Join(dir, hex.EncodeToString(sum[:8])+".json")

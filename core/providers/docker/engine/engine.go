@@ -11,11 +11,11 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Engine is a connection to one engine. Its methods may be called at the same time.
+// Engine is a connection to one engine. Its methods are safe for concurrent use.
 type Engine struct {
 	At     Place
 	Client *client.Client
-	// Podman reports that it is Podman's imitation of the API.
+	// Podman reports Podman's implementation of Docker's API.
 	Podman bool
 	// Version is the engine's name and version: "Docker/20.10.24".
 	Version string
@@ -25,14 +25,14 @@ type Engine struct {
 	mu sync.Mutex // guards Facts until it is known
 }
 
-// Reach connects to an engine and asks for its version.
+// Reach connects to an engine and requests its version.
 func Reach(ctx context.Context, at Place) (*Engine, error) {
 	e := &Engine{At: at}
 	var first sync.Once
 	opts := []client.Opt{
 		client.WithUserAgent("sb"),
 		client.WithHTTPResponseHook(func(r *http.Response) {
-			// The client's own answer leaves this out.
+			// The client's own result leaves this out.
 			first.Do(func() {
 				e.Podman = r.Header.Get("Libpod-Api-Version") != ""
 				e.Version, _, _ = strings.Cut(r.Header.Get("Server"), " ")

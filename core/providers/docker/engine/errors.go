@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// ConnectTimeout bounds the first answer of an engine, so that one that hangs does not delay other commands.
+	// ConnectTimeout bounds the first answer of an engine, so that a hanging engine does not delay other commands.
 	ConnectTimeout = 2 * time.Second
 	// sshTimeout is ConnectTimeout over ssh, which takes several round trips, starts a program there and may ask for a
 	// passphrase.
@@ -35,7 +35,7 @@ func Within(ctx context.Context, limit time.Duration) (context.Context, context.
 	return context.WithTimeoutCause(ctx, limit, errSlow)
 }
 
-// Classify makes a *core.Error of the client's error. ctx is the request's context.
+// Classify converts the client's error to a *core.Error. ctx is the request's context.
 func Classify(ctx context.Context, op, subject string, err error) error {
 	if err == nil {
 		return nil
@@ -64,7 +64,7 @@ func plain(err error) error {
 	return err
 }
 
-// kindOf classifies by the type that the client derives from the status code.
+// kindOf returns the kind for the error type that the client derives from the status code.
 func kindOf(err error) core.Kind {
 	switch {
 	case errdefs.IsNotFound(err):

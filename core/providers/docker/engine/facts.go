@@ -17,14 +17,14 @@ import (
 // Facts describes an engine, as launches need it.
 type Facts struct {
 	Known bool
-	// Version is Engine.Version. Another version is another engine.
+	// Version is Engine.Version. A different version invalidates the facts.
 	Version string
 	// Arch is Go's name for the processor: "amd64".
 	Arch                         string
 	CPU, Memory, Processes, Disk bool
 	// Swap reports that a memory limit bounds swap, too.
 	Swap bool
-	// Storage is the driver that keeps what containers write: "overlay2".
+	// Storage is the driver of the containers' writable layers: "overlay2".
 	Storage string
 	// Grouped reports that each container has its own control group: the engine can pause it and measure its usage.
 	Grouped  bool
@@ -34,12 +34,12 @@ type Facts struct {
 	// Runtime is the default of Runtimes.
 	Runtime  string
 	Runtimes []string
-	// GPU reports NVIDIA's own runtime. CDI has the names of cards for an engine that takes them by name.
+	// GPU reports NVIDIA's own runtime. CDI has the names of cards, for an engine that selects them by name.
 	GPU bool
 	CDI []string
 }
 
-// Learn completes the engine's facts, from the cache or by asking the engine. cacheDir "" has no cache.
+// Learn loads the engine's facts, from the cache or with a request to the engine. cacheDir "" disables the cache.
 func (e *Engine) Learn(ctx context.Context, cacheDir string) error {
 	if e.Learned().Known {
 		return nil
@@ -62,7 +62,7 @@ func (e *Engine) Learn(ctx context.Context, cacheDir string) error {
 	return nil
 }
 
-// Learned returns the facts, which are not Known before Learn has succeeded once.
+// Learned returns the facts. They are not Known before Learn has succeeded once.
 func (e *Engine) Learned() Facts {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -72,7 +72,7 @@ func (e *Engine) Learned() Facts {
 // CDIKind is the prefix of names of NVIDIA's cards in the Container Device Interface.
 const CDIKind = "nvidia.com/gpu="
 
-// Ask asks the engine for its facts, without the cache.
+// Ask requests the engine's facts, without the cache.
 func (e *Engine) Ask(ctx context.Context) (Facts, error) {
 	if e.Podman {
 		return e.askPodman(ctx)
@@ -104,7 +104,7 @@ func (e *Engine) Ask(ctx context.Context) (Facts, error) {
 	return f, nil
 }
 
-// askPodman asks over Podman's own API: its answer over Docker's leaves out what a rootless Podman cannot do.
+// askPodman uses Podman's own API: its Docker API leaves out the limits of a rootless Podman.
 func (e *Engine) askPodman(ctx context.Context) (Facts, error) {
 	response, err := e.libpod(ctx, http.MethodGet, "info")
 	if err != nil {
@@ -139,7 +139,7 @@ func (e *Engine) askPodman(ctx context.Context) (Facts, error) {
 	}
 	f.CPU, f.Memory, f.Processes = controls("cpu"), controls("memory"), controls("pids")
 	f.Grouped = !f.Rootless || !f.CgroupV1
-	f.Swap = !f.CgroupV1 || h.SwapTotal == 0 // version 1 counts swap only where the kernel was told to
+	f.Swap = !f.CgroupV1 || h.SwapTotal == 0 // version 1 counts swap only if the kernel is configured for it
 	return f, nil
 }
 

@@ -61,13 +61,12 @@ func TestFactsAreCached(t *testing.T) {
 	}
 }
 
-// Several may ask at the same time, and the facts that one of them has read do not change. This is for the race
-// detector.
+// Concurrent calls of Learn return the same facts. This is for the race detector.
 func TestFactsOfConcurrentCalls(t *testing.T) {
 	var both sync.WaitGroup
 	both.Add(2)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Api-Version", "1.41") // and no Server: who stands before an engine may leave it out
+		w.Header().Set("Api-Version", "1.41") // without Server: a proxy before an engine may leave it out
 		if strings.HasSuffix(r.URL.Path, "/info") {
 			both.Done()
 			both.Wait()

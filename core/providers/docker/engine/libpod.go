@@ -21,14 +21,14 @@ func (e *Engine) libpod(ctx context.Context, method, path string) (*http.Respons
 	return own.Do(request)
 }
 
-// Initialize prepares a container of Podman's for its start. Podman also does it on attach, but returns no error then,
-// and the start that follows reports the container's own ports as in use.
+// Initialize prepares a Podman container for its start. Podman also prepares it on attach, but returns no error then,
+// and the following start reports the container's own ports as in use.
 func (e *Engine) Initialize(ctx context.Context, id string) error {
 	response, err := e.libpod(ctx, http.MethodPost, "containers/"+id+"/init")
 	if err != nil {
 		return err
 	}
-	if response.StatusCode < http.StatusBadRequest { // 304 where it was prepared before
+	if response.StatusCode < http.StatusBadRequest { // 304 if it is prepared already
 		return response.Body.Close()
 	}
 	var answer struct{ Message string }

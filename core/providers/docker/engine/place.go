@@ -19,9 +19,9 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Place is where an engine may be.
+// Place is a possible place of an engine.
 type Place struct {
-	// Why names the setting that led here: "DOCKER_HOST", "context colima".
+	// Why names the setting that selects the place: "DOCKER_HOST", "context colima".
 	Why string
 	// Host is the address, as in DOCKER_HOST.
 	Host string
@@ -116,7 +116,7 @@ func (at Place) options() ([]client.Opt, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The transport comes first: WithHost teaches it how to dial.
+	// The transport comes first: WithHost sets its dialer.
 	secure := &http.Client{Transport: &http.Transport{TLSClientConfig: config}}
 	return append([]client.Opt{client.WithHTTPClient(secure), client.WithScheme("https")}, opts...), nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/docker/dockertest"
 )
 
-// certificates makes an authority, and with it a certificate for this machine as server and client.
+// certificates makes an authority and a certificate for this machine as server and client.
 func certificates(t *testing.T) (files map[string][]byte, pair tls.Certificate, pool *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -129,7 +129,7 @@ func (s Search) Places() (list []Place, chosen bool, err error) {
 	return list, false, nil
 }
 
-// currentContext returns the name of the current context, and where it is set.
+// currentContext returns the name of the current context, and the setting that selects it.
 func currentContext(variable, dir string) (name, why string) {
 	if variable != "" {
 		return variable, "DOCKER_CONTEXT " + variable
@@ -141,7 +141,7 @@ func currentContext(variable, dir string) (name, why string) {
 	return file.CurrentContext, "context " + file.CurrentContext
 }
 
-// readContext reads a context as the docker command keeps it.
+// readContext reads a context from the docker command's configuration.
 func readContext(config, name string) (Place, error) {
 	sum := sha256.Sum256([]byte(name))
 	id := hex.EncodeToString(sum[:])

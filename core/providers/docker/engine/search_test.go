@@ -16,7 +16,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/docker/dockertest"
 )
 
-// writeContext keeps a context as the docker command does.
+// writeContext stores a context in the format of the docker command.
 func writeContext(t *testing.T, config, name, meta string, tls map[string][]byte) {
 	t.Helper()
 	sum := sha256.Sum256([]byte(name))

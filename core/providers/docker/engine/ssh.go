@@ -30,13 +30,13 @@ func dialSSH(ctx context.Context, address *url.URL) (net.Conn, error) {
 	}
 	args = append(args, "--", address.Hostname(), "docker")
 	if address.Path != "" && address.Path != "/" {
-		// ssh hands the words to a shell.
+		// ssh passes the words to a shell.
 		args = append(args, "--host", "'unix://"+strings.ReplaceAll(address.Path, "'", `'\''`)+"'")
 	}
 	args = append(args, "system", "dial-stdio")
-	// The connection outlives the request it was made for.
+	// The connection outlives the request that opened it.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), "ssh", args...)
-	// Plain pipes, and not the command's own: those would be closed under a reader.
+	// Plain pipes instead of the command's own: Wait would close those under a reader.
 	inR, inW, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ type sshConn struct {
 	once sync.Once
 }
 
-// Read implements net.Conn. At the end of a failed connection it returns ssh's error.
+// Read implements net.Conn. At the end of a failed connection, it returns ssh's error.
 func (c *sshConn) Read(b []byte) (int, error) {
 	n, err := c.out.Read(b)
 	if errors.Is(err, io.EOF) {
@@ -87,7 +87,7 @@ func (c *sshConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write implements net.Conn. It fails as Read does.
+// Write implements net.Conn. At the end of a failed connection, it returns ssh's error.
 func (c *sshConn) Write(b []byte) (int, error) {
 	n, err := c.in.Write(b)
 	if errors.Is(err, syscall.EPIPE) {
@@ -123,7 +123,7 @@ func (c *sshConn) Close() error {
 		_ = c.in.Close()
 		_ = c.out.Close()
 		_ = c.cmd.Process.Kill()
-		_ = c.cmd.Wait() // its status says that it was killed
+		_ = c.cmd.Wait() // its status reports the kill
 		_ = c.complaints.Close()
 		<-c.silent
 	})

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/docker/dockertest"
 )
 
-// ssh:// runs ssh, which runs docker at the other end, which passes bytes on.
+// ssh:// runs ssh, which runs docker at the other end. That docker passes bytes on.
 func TestSSH(t *testing.T) {
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {

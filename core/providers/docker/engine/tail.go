@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// Tail keeps the end of the text that is written to it. It may be written to and read at the same time.
+// Tail is a writer that keeps the end of its input. It is safe for concurrent use.
 type Tail struct {
 	mu   sync.Mutex
 	text []byte
 }
 
-// tailSize is how much it keeps, in bytes.
+// tailSize is the size of the kept end, in bytes.
 const tailSize = 1 << 10
 
 // Write implements io.Writer.
@@ -25,7 +25,7 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns it without white space at its ends.
+// String returns the kept text without white space at its ends.
 func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

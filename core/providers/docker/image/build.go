@@ -28,7 +28,7 @@ import (
 // buildName is the prefix of built images' names. A digest of the input follows.
 const buildName = "localhost/sb-build:"
 
-// pythonImage is the image with a version of Python.
+// pythonImage is the image for a version of Python.
 const pythonImage = "python:%s-slim"
 
 // built returns the name or the id of the image that spec starts from, after its build steps. The engine caches a layer
@@ -40,7 +40,7 @@ func (s Store) built(ctx context.Context, spec core.Spec, base string, progress 
 			// Another sb may give the name to another image.
 			return id, err
 		}
-		base = name // no Dockerfile can start from an id
+		base = name // a Dockerfile cannot start from an id
 	}
 	if spec.Python != "" {
 		if spec.Dockerfile != "" || spec.Snapshot != "" || spec.Image != "" && spec.Image != s.Default {
@@ -122,7 +122,7 @@ func (s Store) buildFile(ctx context.Context, file string, progress core.Progres
 	return s.buildImage(ctx, dockerfile, digest(path), files, progress)
 }
 
-// bases gets the images that a Dockerfile starts from and docker login has credentials for: BuildKit has no credentials
+// bases pulls the base images of a Dockerfile for which docker login has credentials: BuildKit has no credentials
 // without a session. An image that cannot be pulled here is left to the builder, which reports it.
 func (s Store) bases(ctx context.Context, file string, progress core.ProgressFunc) error {
 	text, err := os.ReadFile(file)
@@ -137,8 +137,8 @@ func (s Store) bases(ctx context.Context, file string, progress core.ProgressFun
 	return ctx.Err()
 }
 
-// baseNames lists the images that a Dockerfile starts from, without those whose name has a variable. A Dockerfile that
-// cannot be parsed has none: the builder reports the error.
+// baseNames lists a Dockerfile's base images, except those with a variable in their name. A Dockerfile that cannot be
+// parsed has none: the builder reports the error.
 func baseNames(dockerfile []byte) []string {
 	parsed, err := parser.Parse(bytes.NewReader(dockerfile))
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // HubKey is docker login's name of Docker Hub.
 const HubKey = "https://index.docker.io/v1/"
 
-// Login has the credentials of docker login, which its own helpers read when they are needed. They are sent to the
-// engine only. The zero value has none.
+// Login has the credentials of docker login. Its own helpers read them on use, and only the engine receives them. The
+// zero value has none.
 type Login struct{ dir string }
 
 // FindLogin finds the configuration of docker login.

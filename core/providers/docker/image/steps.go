@@ -87,7 +87,7 @@ func (s *buildSteps) trace(text []byte) {
 					started = true
 				}
 			})
-			// The builder's own steps mean nothing to the user.
+			// The builder's own steps are of no use to the user.
 			if started && !strings.HasPrefix(name, "[internal]") {
 				if cached {
 					name += " (cached)"

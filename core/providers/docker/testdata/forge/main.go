@@ -1,7 +1,7 @@
 //go:build linux
 
 // Program forge runs as root inside a container and takes over sb-guest there. It stops each new process of the box
-// until that has become a file operation, but has not made itself untraceable yet. Then it answers in its place. The
+// between two steps: the process has become a file operation, but is still traceable. Then it answers in its place. The
 // last element of the operation's path names the forged answer; other operations are left alone.
 //
 // It prints "ready", and for each operation the forged answer, or "missed".
@@ -75,7 +75,7 @@ func main() {
 	}
 }
 
-// attack lets a process run in small steps until it is a file operation, and answers for it.
+// attack lets a process run in small steps until it is a file operation, and answers in its place.
 func attack(pid int, box []byte) {
 	for {
 		if unix.Kill(pid, unix.SIGSTOP) != nil {
@@ -100,7 +100,7 @@ func attack(pid int, box []byte) {
 	}
 }
 
-// answer writes a forged answer to the descriptors of a process, and returns what it did.
+// answer writes a forged answer to the descriptors of a process, and returns the name of the answer.
 func answer(pid int, request guest.Request) string {
 	name := path.Base(string(request.Path))
 	description, isStat := descriptions[name]
@@ -113,7 +113,7 @@ func answer(pid int, request guest.Request) string {
 		}
 		_ = unix.Kill(pid, unix.SIGKILL) // it has answered
 	case request.Op == guest.OpExport && isExport:
-		if !write(pid, 1, pack(headers)) { // what the helper writes then comes after the end of the archive
+		if !write(pid, 1, pack(headers)) { // the helper's own output follows the end of the archive
 			return "missed"
 		}
 	default:
@@ -122,7 +122,7 @@ func answer(pid int, request guest.Request) string {
 	return "forged " + name
 }
 
-// write writes to a descriptor of a process, which only a traceable one allows.
+// write writes to a descriptor of a process. Only a traceable process allows that.
 func write(pid, fd int, data []byte) bool {
 	f, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/%d", pid, fd), os.O_WRONLY, 0)
 	if err != nil {
