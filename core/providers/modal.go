@@ -25,39 +25,39 @@ import (
 type ModalServer struct {
 	server  *modaltest.Server
 	backend core.Provider
-	// dir holds its files; lock says that they are somebody's.
+	// dir holds the server's files. lock marks them as in use.
 	dir  string
 	lock *flock.Flock
-	// envFile is written for clients; "" is none.
+	// envFile is the path of the file for clients; "" means none.
 	envFile string
-	// left are the locks of servers that were killed, until what they left is removed.
+	// left holds the locks of killed servers until sweep removes their files.
 	left []*flock.Flock
 }
 
 // ModalServerOptions configure a ModalServer.
 type ModalServerOptions struct {
-	// Address is where to listen, on loopback; "" is a free port.
+	// Address is the loopback address to listen on; "" chooses a free port.
 	Address string
-	// TokenID and TokenSecret are the token that clients must show; "" makes one.
+	// TokenID and TokenSecret are the token that clients must send; "" generates one.
 	TokenID, TokenSecret string
 	// AnyToken accepts any token.
 	AnyToken bool
-	// EnvFile is written once the server serves: lines of a shell that export what clients need, mode 0600, removed by
-	// Close. "" writes it below the state directory if the server made the token.
+	// EnvFile is a file of shell exports with the settings of clients. The server writes it once it serves, with mode
+	// 0600, and Close removes it. If EnvFile is "" and the server made the token, the file is below the state directory.
 	EnvFile string
-	// Secrets are there from the beginning: environment variables by the secret's name.
+	// Secrets are the initial secrets: environment variables by the secret's name.
 	Secrets map[string]map[string]string
-	// Buckets are directories that stand for cloud buckets, by the bucket's name.
+	// Buckets maps names of cloud buckets to the directories that stand for them.
 	Buckets map[string]string
 	// Logger gets the requests of clients that have no effect here; nil discards them.
 	Logger *slog.Logger
-	// Latency delays each call, Scheduling the beginning of each sandbox.
+	// Latency delays each call. Scheduling delays the start of each sandbox.
 	Latency, Scheduling time.Duration
-	// TokenLife is how long the short-lived tokens are valid that clients are given; 0 is Modal's.
+	// TokenLife is the lifetime of the short-lived tokens for clients; 0 means Modal's.
 	TokenLife time.Duration
-	// Faults are what goes wrong, as ParseModalFault reads them.
+	// Faults are the planned failures, as ParseModalFault returns them.
 	Faults []ModalFault
-	// Proxies are the names of Modal proxies that are there. Connections through one leave from this machine.
+	// Proxies are the names of the existing Modal proxies. Connections through one leave from this machine.
 	Proxies []string
 	// Progress gets the steps of the start; nil ignores them.
 	Progress core.ProgressFunc
@@ -72,7 +72,7 @@ func ParseModalFault(text string) (ModalFault, error) { return modaltest.ParseFa
 // ServeModal starts a Modal endpoint.
 func ServeModal(ctx context.Context, o Options, m ModalServerOptions) (*ModalServer, error) {
 	s := &ModalServer{}
-	// The server's sandboxes are its own: no command of sb lists or ends them but as sandboxes at Modal.
+	// A separate state directory hides the server's sandboxes from sb's commands. They appear only as sandboxes at Modal.
 	o.StateDir = filepath.Join(o.StateDir, serveDir)
 	err := s.claim(filepath.Join(o.StateDir, "servers"))
 	if err == nil {
@@ -87,7 +87,7 @@ func ServeModal(ctx context.Context, o Options, m ModalServerOptions) (*ModalSer
 // serveDir is the directory of Modal endpoints in sb's state directory.
 const serveDir = "modal-serve"
 
-// claim makes a directory for the server's files, and finds those of servers that were killed.
+// claim creates and locks a directory for the server's files. It also finds the locks of killed servers.
 func (s *ModalServer) claim(parent string) error {
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return core.Wrap("modal.serve", parent, err)
@@ -111,16 +111,16 @@ func (s *ModalServer) claim(parent string) error {
 	return core.Wrap("modal.serve", s.dir, os.Mkdir(s.dir, 0o700))
 }
 
-// lockSuffix ends the names of the files that say whose a directory is.
+// lockSuffix is the suffix of lock files; each marks a directory as in use.
 const lockSuffix = ".lock"
 
-// snapshotPrefix begins the names of the snapshots and checkpoints of the server that a lock is of.
+// snapshotPrefix returns the name prefix of the snapshots and checkpoints of a lock's server.
 func snapshotPrefix(lock *flock.Flock) string {
 	return "serve-" + strings.TrimSuffix(filepath.Base(lock.Path()), lockSuffix) + "-"
 }
 
-// sweep removes what killed servers left. A lock's file goes last: whatever is killed in between, the next one finds
-// it.
+// sweep removes the sandboxes, snapshots, checkpoints and files of killed servers. It removes a lock file last, so that
+// the next server can finish an interrupted sweep.
 func (s *ModalServer) sweep(ctx context.Context) error {
 	all, err := s.backend.List(ctx)
 	if err != nil {
@@ -252,7 +252,7 @@ func (s *ModalServer) start(ctx context.Context, o Options, m ModalServerOptions
 	return s.writeEnv(m)
 }
 
-// writeEnv writes the file for clients, which appears whole.
+// writeEnv writes the file for clients atomically.
 func (s *ModalServer) writeEnv(m ModalServerOptions) error {
 	var text strings.Builder
 	for _, variable := range [][2]string{
@@ -268,10 +268,10 @@ func (s *ModalServer) writeEnv(m ModalServerOptions) error {
 	return nil
 }
 
-// EnvFile is the file that exports what clients need; "" is none.
+// EnvFile returns the path of the file with the settings of clients; "" means none.
 func (s *ModalServer) EnvFile() string { return s.envFile }
 
-// URL is what MODAL_SERVER_URL is set to.
+// URL returns the value for MODAL_SERVER_URL.
 func (s *ModalServer) URL() string { return s.server.URL() }
 
 // Close ends every sandbox and the endpoint.
@@ -297,13 +297,13 @@ func (s *ModalServer) Close() error {
 	return errors.Join(errs...)
 }
 
-// ModalLogin is a token and where to keep it; see client.Login.
+// ModalLogin is a token and its destination; see client.Login.
 type ModalLogin = client.Login
 
 // LoginModal checks a token with Modal and writes it to Modal's configuration file. It returns the profile's name.
 func LoginModal(ctx context.Context, login ModalLogin) (string, error) { return login.Do(ctx) }
 
-// ModalConfigFile is the file that Modal's tools read.
+// ModalConfigFile returns the path of the configuration file of Modal's tools.
 func ModalConfigFile(lookup func(string) (string, bool)) (string, error) {
 	return client.ConfigFile(lookup)
 }

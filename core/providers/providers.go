@@ -22,7 +22,7 @@ type Options struct {
 	Docker Docker
 }
 
-// Docker is how the docker provider is configured.
+// Docker configures the docker provider.
 type Docker = docker.Options
 
 // Builtin returns the providers in placement order.

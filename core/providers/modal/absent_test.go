@@ -17,7 +17,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// A Modal that never answers is not asked for what is elsewhere.
+// Operations on other providers make no calls to a Modal that never answers.
 func TestNoModalCallsForOtherProviders(t *testing.T) {
 	r := newRig(t, nil)
 	r.faults.SetLatency(time.Hour)
@@ -57,7 +57,7 @@ func TestNoModalCallsForOtherProviders(t *testing.T) {
 		volumes <- all
 	}()
 
-	// Who asks all sees what is here at once, and after a while that Modal does not answer.
+	// A list of all providers returns the local sandboxes at once. Later it reports that Modal does not answer.
 	first, rest, err := svc.Sandboxes.ListSoon(ctx, core.ListFilter{}, 50*time.Millisecond)
 	if err != nil || len(first.Sandboxes) != 1 || len(first.Failures) != 0 {
 		t.Errorf("at first: %+v, %v", first, err)
@@ -74,7 +74,7 @@ func TestNoModalCallsForOtherProviders(t *testing.T) {
 	}
 }
 
-// However few Modal lists at once, all are found.
+// List returns all sandboxes even if Modal's pages are small.
 func TestListHasAllPages(t *testing.T) {
 	r := newRig(t, func(o *modaltest.Options) { o.Page = 2 })
 	p := modal.New(r.opts)
@@ -96,7 +96,7 @@ func TestListHasAllPages(t *testing.T) {
 	}
 }
 
-// Modal itself looks for an app, for labels with values and for what lives.
+// ListFiltered filters by app, by labels with and without values, and by live state.
 func TestListAsksForLess(t *testing.T) {
 	p := modal.New(newRig(t, nil).opts)
 	defer func() { _ = p.Close() }()

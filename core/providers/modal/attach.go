@@ -10,8 +10,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Attach implements core.Attacher for commands that any client started, by the id that Modal knows. The output so far
-// has no end in Modal's API: without streams.Replay it ends where soFar ends.
+// Attach implements core.Attacher for the commands of any client, by Modal's id. Modal's API does not mark the end of
+// the output so far. Without streams.Replay, Attach skips the output that soFar returns.
 func (p *Provider) Attach(ctx context.Context, id, exec string, streams core.Streams) (core.Process, error) {
 	if !execID(exec) {
 		return nil, noExec(exec)
@@ -51,7 +51,7 @@ func (p *Provider) Attach(ctx context.Context, id, exec string, streams core.Str
 	return proc, nil
 }
 
-// execID reports whether text is an id as sb and Modal's SDKs give commands.
+// execID reports whether text has the form of a command id of sb and Modal's SDKs.
 func execID(text string) bool {
 	parsed, err := uuid.Parse(text)
 	return err == nil && parsed.String() == text
@@ -71,7 +71,7 @@ func (p *Provider) ExecEnd(ctx context.Context, id, exec string) (*core.Exit, er
 	return &exit, nil
 }
 
-// written counts what a command has written before, in bytes.
+// written returns the size of a command's output so far, in bytes for each stream.
 func (p *Provider) written(ctx context.Context, id, exec string, running bool) (map[core.Stream]uint64, error) {
 	var records iter.Seq[logItem]
 	if running {
@@ -95,7 +95,7 @@ func (p *Provider) written(ctx context.Context, id, exec string, running bool) (
 	return written, nil
 }
 
-// noExec is the error for an id that is not one of a command in the sandbox.
+// noExec returns the error for an id that matches no command of the sandbox.
 func noExec(exec string) error {
 	return core.Errorf(core.KindNotFound, "modal.exec", exec, "the sandbox has no command %q", exec).
 		WithHint("sb exec --detach prints the id of the command that it starts")

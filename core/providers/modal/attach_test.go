@@ -16,7 +16,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// A command that one process started is waited for, fed, read and ended by another, by its id alone.
+// By its id alone, another process can wait for a command, write its input, read its output and end it.
 func TestAttachByID(t *testing.T) {
 	r := newRig(t, nil)
 	for name, gpu := range map[string]core.GPU{"first": {Type: "T4", Count: 1}, "second": {}} {
@@ -48,7 +48,7 @@ func TestAttachByID(t *testing.T) {
 				text, _ := logged(t, starter, id, core.LogOptions{Tail: -1, Exec: begun.ID()})
 				return strings.Contains(text, "got one")
 			})
-			for _, closer := range []io.Closer{begun, stuck, starter} { // the first process is gone
+			for _, closer := range []io.Closer{begun, stuck, starter} { // as if the first process had ended
 				if err := closer.Close(); err != nil {
 					t.Fatal(err)
 				}
@@ -77,7 +77,7 @@ func TestAttachByID(t *testing.T) {
 				if process == fed {
 					out = &all
 				}
-				if got := out.String(); err != nil || exit.Code != 7 || got != want { // after Wait nothing writes to it
+				if got := out.String(); err != nil || exit.Code != 7 || got != want { // no writes after Wait
 					t.Errorf("%+v, %v, %q, want %q", exit, err, got, want)
 				}
 			}

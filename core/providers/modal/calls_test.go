@@ -21,7 +21,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// spec is a launch that most tests take.
+// spec returns the launch spec of most tests.
 func spec() core.Spec {
 	return core.Spec{Name: core.NewName(), App: "calls", Timeout: core.Duration(10 * time.Minute)}
 }
@@ -53,17 +53,17 @@ func ran(t *testing.T, p core.Provider, id string, s core.ExecSpec) core.Exit {
 	return exit
 }
 
-// operation is one thing that is done with a fresh provider, and the calls that it needs.
+// operation is an operation of a fresh provider, and the calls that it needs.
 type operation struct {
 	name string
-	// fresh has nothing remembered.
+	// fresh starts with an empty cache.
 	fresh bool
 	want  string
 	do    func(context.Context, *modal.Provider) error
 }
 
-// Each call costs a round trip to Modal. So each operation may make only the calls it needs, in a process that knows
-// only what others have remembered. A change that adds a call must list it here.
+// Each call costs a round trip to Modal. So each operation may make only the calls that it needs, in a process that
+// knows only the cache of earlier ones. A change that adds a call must list it here.
 func TestCallsOfEachOperation(t *testing.T) {
 	r := newRig(t, func(o *modaltest.Options) { o.Secrets = map[string]map[string]string{"kept": {"KEPT": "value"}} })
 	first := modal.New(r.opts)
@@ -89,7 +89,7 @@ func TestCallsOfEachOperation(t *testing.T) {
 	const (
 		way  = "AuthTokenGet SandboxGetCommandRouterAccess "
 		exec = way + "TaskExecStart TaskExecStdioRead TaskExecWait"
-		// A command of the file tool has an answer and, when it fails, says why.
+		// A command of the file tool has an answer on stdout and an error on stderr.
 		tool = "TaskExecStart TaskExecStdioRead TaskExecStdioRead TaskExecWait"
 	)
 	var archive []byte
@@ -285,7 +285,7 @@ func TestCallsOfEachOperation(t *testing.T) {
 	}
 }
 
-// count does an operation with a provider of its own and compares the calls that the server saw.
+// count runs an operation with a new provider and compares the calls that the server received.
 func (r *rig) count(t *testing.T, test operation) {
 	t.Helper()
 	opts := r.opts
@@ -297,7 +297,7 @@ func (r *rig) count(t *testing.T, test operation) {
 	err := test.do(t.Context(), p)
 	got := []string{}
 	for _, call := range r.server.Calls() {
-		// The end of an input is sent while the command runs, and not at all when that is over sooner.
+		// The end of the input is sent while the command runs. It is not sent if the command ends first.
 		if call.Method != "TaskExecStdinWrite" {
 			got = append(got, call.Method)
 		}
@@ -313,7 +313,7 @@ func (r *rig) count(t *testing.T, test operation) {
 	}
 }
 
-// launches are the launches among the operations.
+// launches returns the operations that launch a sandbox.
 func launches(t *testing.T) []operation {
 	t.Helper()
 	full := func(s *core.Spec) {
@@ -358,7 +358,7 @@ func readAll(content io.ReadCloser, err error) error {
 	return errors.Join(err, content.Close())
 }
 
-// launchAndForget launches a sandbox that another process ends.
+// launchAndForget returns a launch of a sandbox that the test does not end.
 func launchAndForget(t *testing.T, change func(*core.Spec)) func(context.Context, *modal.Provider) error {
 	t.Helper()
 	return func(ctx context.Context, p *modal.Provider) error {
@@ -382,7 +382,7 @@ func execTrue(id string, secrets []core.Secret) func(context.Context, *modal.Pro
 	}
 }
 
-// An id in the cache may be gone at Modal. Launch then looks it up again.
+// If Modal no longer has an id from the cache, Launch looks it up again.
 func TestRememberedIDsAreNotBelieved(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
@@ -393,7 +393,7 @@ func TestRememberedIDsAreNotBelieved(t *testing.T) {
 	if err := r.server.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// At the same address is now a server that has none of it.
+	// A new server at the same address has none of these ids.
 	newRig(t, func(o *modaltest.Options) { o.Address = strings.TrimPrefix(r.server.URL(), "http://") })
 	again := modal.New(modal.Options{CacheDir: r.opts.CacheDir})
 	defer func() { _ = again.Close() }()

@@ -9,18 +9,18 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 )
 
-// Bounds that Modal sets. They are checked here so that a slip costs no image build.
+// Limits of Modal. A check before the launch saves an image build after a mistake.
 const (
 	maxLife    = 24 * time.Hour
 	maxMemory  = 336 * core.GiB
 	maxCPU     = 64
 	defaultApp = "sb"
-	// defaultLife is what a sandbox without a timeout gets: Modal's own five minutes end too soon for a
-	// person, and its longest is dear when one is forgotten.
+	// defaultLife is the lifetime of a sandbox without a timeout. Modal's default of five minutes is too short for
+	// interactive use. Its maximum is expensive for a forgotten sandbox.
 	defaultLife = time.Hour
 )
 
-// checkSpec refuses what Modal would refuse, and fills in what it decides.
+// checkSpec rejects a spec that Modal would reject, and fills in the defaults.
 func checkSpec(spec core.Spec) (core.Spec, error) {
 	refuse := func(field, format string, args ...any) error {
 		return core.Errorf(core.KindUsage, "modal.launch", "", "%s: %s", field, fmt.Sprintf(format, args...))
@@ -82,7 +82,7 @@ func checkSpec(spec core.Spec) (core.Spec, error) {
 	return spec, nil
 }
 
-// checkModal refuses what Modal refuses of what only it has.
+// checkModal rejects values that Modal would reject in the options that only Modal has.
 func checkModal(spec core.Spec) error {
 	refuse := func(field, format string, args ...any) error {
 		return core.Errorf(core.KindUsage, "modal.launch", "", "%s: %s", field, fmt.Sprintf(format, args...))
@@ -136,7 +136,7 @@ func allowsDomains(network core.Network) bool {
 	return network.Mode == core.NetworkAllow && len(domains) > 0
 }
 
-// refersToKey says whether a header's value has $KEY or ${KEY} in it; $$ is a dollar sign.
+// refersToKey reports whether a header's value contains $KEY or ${KEY}; $$ is a dollar sign.
 func refersToKey(value string) bool {
 	value = strings.ReplaceAll(value, "$$", "")
 	for i := 0; i+1 < len(value); i++ {

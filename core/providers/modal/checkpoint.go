@@ -24,15 +24,15 @@ import (
 )
 
 const (
-	// memoryPrefix begins the ids of what Modal calls memory snapshots.
+	// memoryPrefix is the prefix of the ids of Modal's memory snapshots.
 	memoryPrefix = "sn-"
-	// memoryLife is how long Modal keeps one (its guide to sandbox snapshots, "Snapshot Retention").
+	// memoryLife is the retention of a memory snapshot (Modal's guide to sandbox snapshots, "Snapshot Retention").
 	memoryLife = 7 * 24 * time.Hour
 )
 
-// Checkpoint implements core.Checkpointer with Modal's experimental memory snapshots. Modal neither names nor lists nor
-// removes them: the name and what the sandbox was are kept on this machine. A sandbox must have been launched for it
-// (modalspec.Section.MemorySnapshot).
+// Checkpoint implements core.Checkpointer with Modal's experimental memory snapshots. Modal cannot name, list or remove
+// them, so this machine stores the name and the sandbox's spec. Only a sandbox that was launched with
+// modalspec.Section.MemorySnapshot has memory snapshots.
 func (p *Provider) Checkpoint(ctx context.Context, id, name string) (core.Checkpoint, error) {
 	if strings.HasPrefix(name, memoryPrefix) {
 		return core.Checkpoint{}, core.Errorf(
@@ -85,7 +85,7 @@ func noMemory(name string) error {
 		WithHint("sb checkpoint ls lists them")
 }
 
-// keepMemory keeps the sandbox and returns the snapshot's id.
+// keepMemory takes a memory snapshot of the sandbox and returns its id.
 func (r *router) keepMemory(ctx context.Context) (string, error) {
 	if !firstGeneration(r.sandbox) {
 		key := uuid.NewString()
@@ -119,7 +119,7 @@ func (r *router) keepMemory(ctx context.Context) (string, error) {
 	return "", err
 }
 
-// Checkpoints implements core.Checkpointer: those that were made on this machine, until Modal's time for them is over.
+// Checkpoints implements core.Checkpointer. It returns the unexpired checkpoints that were made on this machine.
 func (p *Provider) Checkpoints(context.Context) ([]core.Checkpoint, error) {
 	c, err := p.connect()
 	if client.NoAccount(err) {
@@ -132,7 +132,7 @@ func (p *Provider) Checkpoints(context.Context) ([]core.Checkpoint, error) {
 	return list, core.Wrap("modal.checkpoint", "", err)
 }
 
-// FindCheckpoint implements core.CheckpointFinder: one that somebody else made, by Modal's id of it.
+// FindCheckpoint implements core.CheckpointFinder. It finds a checkpoint of another client by its id at Modal.
 func (p *Provider) FindCheckpoint(ctx context.Context, id string) (core.Checkpoint, error) {
 	if !strings.HasPrefix(id, memoryPrefix) {
 		return core.Checkpoint{}, noMemory(id)
@@ -151,8 +151,8 @@ func (p *Provider) FindCheckpoint(ctx context.Context, id string) (core.Checkpoi
 	return core.Checkpoint{Name: id, ID: id, Provider: Name}, client.Classify("checkpoint", id, err)
 }
 
-// RemoveCheckpoint implements core.Checkpointer. Modal has no call that removes one: it is forgotten here, and ends in
-// its time.
+// RemoveCheckpoint implements core.Checkpointer. Modal has no call for it, so RemoveCheckpoint removes only the local
+// entry. The snapshot expires later.
 func (p *Provider) RemoveCheckpoint(_ context.Context, name string) error {
 	if strings.HasPrefix(name, memoryPrefix) {
 		return core.Errorf(
@@ -196,15 +196,15 @@ func (p *Provider) restore(ctx context.Context, spec core.Spec, lease core.Lease
 	was, labels, name := kept.Spec, spec.Labels, spec.Name
 	spec = was.Clone()
 	spec.Provider, spec.Name, spec.Labels, spec.Checkpoint = Name, name, labels, kept.Name
-	if kept.Name == "" { // somebody else's, of whom this is known
+	if kept.Name == "" { // a checkpoint of another client, without a local entry
 		spec.Checkpoint, spec.Modal = kept.ID, modalspec.Section{MemorySnapshot: true}.JSON()
 	}
 	l := &launching{provider: p, client: c, spec: spec, lease: lease, lookups: &client.Lookups{Client: c}}
 	return l.restore(ctx, kept)
 }
 
-// changedField names a field in which a launch asks for something else than what was kept; a field that is left open is
-// as it was.
+// changedField returns the name of a field in which the spec differs from the checkpoint's, or "". Unset fields do not
+// count.
 func changedField(spec, kept core.Spec) string {
 	for _, field := range []struct {
 		name string
@@ -234,7 +234,7 @@ func changedField(spec, kept core.Spec) string {
 	return ""
 }
 
-// restore has Modal make the sandbox, and notes in its tags for whom it is.
+// restore creates the sandbox from the checkpoint and stores the spec and the lease in its tags.
 func (l *launching) restore(ctx context.Context, kept core.Checkpoint) (core.Sandbox, error) {
 	var seen replies
 	ctx = client.WithWitness(ctx, client.Witness{Reply: seen.keep})

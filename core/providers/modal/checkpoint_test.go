@@ -18,7 +18,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// counted is the last number that the entry command has come to.
+// counted returns the last number of the entry command.
 func counted(t *testing.T, p *modal.Provider, id string) int {
 	t.Helper()
 	var out strings.Builder
@@ -35,7 +35,7 @@ func TestLaunchFromCheckpointResumesProcess(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
 	svc := service.New(service.Options{
-		// which no checkpoint is asked for
+		// defaults do not apply to a launch from a checkpoint
 		Defaults: core.Spec{
 			App: "usual", Network: core.Network{Mode: core.NetworkAll}, Memory: core.GiB, Timeout: core.Duration(time.Hour),
 		},
@@ -57,7 +57,7 @@ func TestLaunchFromCheckpointResumesProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, func() bool { return counted(t, p, sb.ID) > 3 })
-	// An answer that is lost makes no second one.
+	// A retry after a lost answer makes no second snapshot.
 	r.faults.Plan("TaskSnapshotMemory", modaltest.Fault{Code: codes.Unavailable, After: true})
 	made, err := svc.Sandboxes.Checkpoint(ctx, "counter", "warm")
 	if err != nil || !strings.HasPrefix(made.ID, "sn-") || time.Until(made.Expires) < 6*24*time.Hour {
@@ -112,7 +112,7 @@ func TestLaunchFromCheckpointResumesProcess(t *testing.T) {
 		t.Errorf("one that was not launched for it: %v", err)
 	}
 
-	// The names are this machine's and this account's; what is forgotten Modal has still.
+	// RemoveCheckpoint removes only the local name of a checkpoint; Modal still has the snapshot.
 	if err := p.RemoveCheckpoint(ctx, made.ID); !errors.Is(err, core.KindUnsupported) {
 		t.Errorf("removing by Modal's id: %v", err)
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// A published port answers where the sandbox says.
+// A published port answers at the sandbox's address for it.
 func TestPorts(t *testing.T) {
 	p := modal.New(newRig(t, nil).opts)
 	defer func() { _ = p.Close() }()
@@ -50,7 +50,8 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// A sandbox with a GPU is of Modal's first generation, which has calls of its own: all that others can do it can.
+// A sandbox with a GPU is of Modal's first generation, which has separate calls. It supports the same operations as
+// others.
 func TestFirstGeneration(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
@@ -115,7 +116,7 @@ func TestFirstGeneration(t *testing.T) {
 	}
 }
 
-// A sandbox that was terminated, or whose lifetime is over, has Modal's exit code. End and WaitSandbox both return it.
+// A terminated or expired sandbox has Modal's exit code. End and WaitSandbox both return it.
 func TestExitCodesOfEndedSandboxes(t *testing.T) {
 	p := modal.New(newRig(t, nil).opts)
 	defer func() { _ = p.Close() }()
@@ -154,7 +155,7 @@ func TestExitCodesOfEndedSandboxes(t *testing.T) {
 	}
 }
 
-// A sandbox that Modal lost has no code and is not taken for one that ended well; nor is a command in it.
+// A sandbox that Modal lost has no exit code and does not count as a success; nor does a command in it.
 func TestLostSandbox(t *testing.T) {
 	for name, command := range map[string][]string{"with an entry command": {"sleep", "600"}, "without": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -184,7 +185,7 @@ func TestLostSandbox(t *testing.T) {
 	}
 }
 
-// Where no prices are configured an amount of money bounds nothing, and is refused.
+// Without configured prices, a cost limit is rejected, because it would have no effect.
 func TestCostWithoutPrices(t *testing.T) {
 	r := newRig(t, nil)
 	svc := service.New(service.Options{Factories: []core.Factory{modal.Factory(r.opts)}})
@@ -220,7 +221,7 @@ func TestVolumes(t *testing.T) {
 	}
 }
 
-// Commands of an image are run once; a step that fails says which.
+// The commands of an image run once. The error for a failed step contains its output.
 func TestImages(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
@@ -281,7 +282,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// Credentials come from a profile, too; a variable wins over it.
+// Credentials can come from a profile; a variable takes precedence.
 func TestAccount(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "modal.toml")
 	text := "[a]\ntoken_id = 'ak-a'\ntoken_secret = 'as-a'\nenvironment = 'dev'\n[b]\ntoken_id = 'ak-b'\ntoken_secret = " +
@@ -324,7 +325,7 @@ func TestAccount(t *testing.T) {
 	}
 }
 
-// A program that uses the SDK itself finds what it expects.
+// The server works for a program that uses the SDK directly.
 func TestServerForTheSDK(t *testing.T) {
 	newRig(t, nil)
 	client, err := sdk.NewClient()

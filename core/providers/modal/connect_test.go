@@ -18,7 +18,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 )
 
-// echoServer answers a request with its body, and with what it was told about who asks.
+// echoServer answers a request with its body and with the header about its sender.
 const echoServer = `
 import http.server
 class H(http.server.BaseHTTPRequestHandler):
@@ -35,8 +35,7 @@ class H(http.server.BaseHTTPRequestHandler):
 http.server.ThreadingHTTPServer(("0.0.0.0", 9000), H).serve_forever()
 `
 
-// A connect token leads to a port that is not published: bytes go there and come back, and the sandbox knows who sent
-// them.
+// A connect token carries bytes to and from an unpublished port. The sandbox receives the sender's metadata.
 func TestConnectTokenCarriesBytes(t *testing.T) {
 	p := modal.New(newRig(t, nil).opts)
 	defer func() { _ = p.Close() }()
@@ -70,7 +69,7 @@ func TestConnectTokenCarriesBytes(t *testing.T) {
 		}
 		return reply.StatusCode, reply.Header, back
 	}
-	// Who is refused before a large body was taken sees a connection that breaks, so what may be refused is small.
+	// A rejection before a large body was read breaks the connection. So a request that may be rejected has no body.
 	eventually(t, func() bool {
 		code, _, _ := post(made.Token.Reveal(), nil)
 		return code == http.StatusOK
@@ -99,7 +98,7 @@ func TestConnectTokenCarriesBytes(t *testing.T) {
 	}
 }
 
-// A proxy is found by its name, its id is remembered, and one that is gone is looked up again.
+// A proxy is found by its name, and its id is cached.
 func TestProxies(t *testing.T) {
 	r := newRig(t, func(o *modaltest.Options) { o.Proxies = []string{"exit"} })
 	s := spec()

@@ -49,7 +49,7 @@ func (l *launching) definition(ctx context.Context) (*sdk.SandboxCreateParams, e
 	return params, err
 }
 
-// onlyModals fills in what only Modal has.
+// onlyModals sets the parameters that only Modal has.
 func (l *launching) onlyModals(ctx context.Context, params *sdk.SandboxCreateParams) error {
 	m, err := modalspec.Of(l.spec)
 	if err != nil || l.spec.Modal == nil {
@@ -75,7 +75,7 @@ func (l *launching) onlyModals(ctx context.Context, params *sdk.SandboxCreatePar
 	)
 }
 
-// experimental are Modal's experimental options: truth values as such, all else as text.
+// experimental converts Modal's experimental options: "true" and "false" become booleans, other values stay text.
 func experimental(options map[string]string) map[string]any {
 	typed := make(map[string]any, len(options))
 	for name, value := range options {
@@ -97,7 +97,7 @@ func wholeSeconds(d time.Duration) time.Duration {
 	return time.Duration(math.Ceil(d.Seconds())) * time.Second
 }
 
-// policy says where a sandbox may connect to.
+// policy sets the outbound network access of a sandbox.
 func policy(params *sdk.SandboxCreateParams, network core.Network) {
 	switch network.Mode {
 	case core.NetworkNone, core.NetworkInternal:
@@ -111,7 +111,7 @@ func policy(params *sdk.SandboxCreateParams, network core.Network) {
 	}
 }
 
-// splitAllowed tells an allow-list's CIDRs from its domains.
+// splitAllowed splits an allow-list into CIDRs and domains.
 func splitAllowed(allowed []string) (cidrs, domains []string) {
 	for _, entry := range allowed {
 		if _, err := netip.ParsePrefix(entry); err == nil {
@@ -123,7 +123,7 @@ func splitAllowed(allowed []string) (cidrs, domains []string) {
 	return cidrs, domains
 }
 
-// probe is a readiness probe as Modal has it.
+// probe converts a readiness probe to Modal's form; nil stays nil.
 func probe(ready *core.Probe) (*sdk.Probe, error) {
 	if ready == nil {
 		return nil, nil //nolint:nilnil // no probe is no error
@@ -135,7 +135,7 @@ func probe(ready *core.Probe) (*sdk.Probe, error) {
 	return sdk.NewExecProbe(ready.Exec, &sdk.ExecProbeParams{Interval: interval})
 }
 
-// volumes finds the volumes, or makes them. A source is NAME or NAME/SUB/PATH.
+// volumes finds or creates the volumes. A source is NAME or NAME/SUB/PATH.
 func (l *launching) volumes(ctx context.Context) (map[string]*sdk.Volume, error) {
 	found := make([]*sdk.Volume, len(l.spec.Volumes))
 	err := client.Each(l.spec.Volumes, func(i int, v core.Volume) (err error) {
@@ -152,7 +152,7 @@ func (l *launching) volumes(ctx context.Context) (map[string]*sdk.Volume, error)
 	return volumes, err
 }
 
-// buckets mounts buckets of object stores.
+// buckets returns the mounts of cloud buckets, by target.
 func (l *launching) buckets(ctx context.Context, list []modalspec.Bucket) (map[string]*sdk.CloudBucketMount, error) {
 	made := make([]*sdk.CloudBucketMount, len(list))
 	err := client.Each(list, func(i int, b modalspec.Bucket) (err error) {
@@ -177,7 +177,7 @@ func (l *launching) buckets(ctx context.Context, list []modalspec.Bucket) (map[s
 	return mounts, err
 }
 
-// headers is the policy that replaces headers of outgoing requests.
+// headers returns the policy that replaces headers of outgoing requests, or nil.
 func (l *launching) headers(
 	ctx context.Context, list []modalspec.HeaderReplacement,
 ) (*sdk.ExperimentalOutboundPolicy, error) {
@@ -196,7 +196,7 @@ func (l *launching) headers(
 	return &made, err
 }
 
-// given is a text that may be missing, as the SDK takes it.
+// given returns a pointer to text, or nil if it is empty.
 func given(text string) *string {
 	if text == "" {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 )
 
-// Every field of a spec reaches Modal as it was meant.
+// Every field of a spec reaches Modal with its meaning.
 func TestEveryFieldReachesModal(t *testing.T) {
 	r := newRig(t, func(o *modaltest.Options) {
 		o.Secrets = map[string]map[string]string{"bucket": {"K": "v"}, "api": {"KEY": "v"}}

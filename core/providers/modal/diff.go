@@ -19,35 +19,35 @@ import (
 )
 
 const (
-	// referenceLife is how long the sandbox may live that a difference is taken from.
+	// referenceLife is the timeout of the sandbox that Diff compares with.
 	referenceLife = 10 * time.Minute
-	// skew is how far Modal's clock and that of the machine that runs a sandbox may be apart.
+	// skew is the largest expected difference between the clocks of Modal and of a sandbox's machine.
 	skew = 2 * time.Minute
 )
 
-// notDiffed are the directories and files that Modal sees to itself.
+// notDiffed returns the directories and files that Modal manages.
 func notDiffed() []string {
 	return []string{"/proc", "/sys", "/dev", "/run", "/__modal", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf"}
 }
 
-// Of each file: type, size, time, mode, owner and group; a link's target; the name. A name may hold anything but a
-// zero.
+// diffFormat prints a file's type, size, time, mode, owner and group, then a link's target, then the name. Zero bytes
+// separate them, because a name may contain any other byte.
 const diffFormat = `%y %s %T@ %m %U %G\0%l\0%p\0`
 
-// The end is written so that what is cut short is not taken for all.
+// Each script writes diffEnd last, so that cut output is detected.
 const (
 	diffEnd = "sb-end"
-	// findChanged lists what was changed since the time $1, without the paths that follow.
+	// findChanged lists the files that changed since the time $1, except the paths in the other arguments.
 	findChanged = `find / -maxdepth 0 -printf '' 2>/dev/null || exit 3
 since=$1; shift; for p do set -- "$@" -path "$p" -o; shift; done
 find / \( "$@" -false \) -prune -o -newerct "@$since" -printf '` + diffFormat + `' 2>/dev/null
 printf ` + diffEnd
-	// listNamed lists the files whose names come in; those that are not there are left out.
+	// listNamed lists the files named on stdin and skips missing ones.
 	listNamed = `xargs -0 -r sh -c 'find "$@" -maxdepth 0 -printf "` + diffFormat +
 		`" 2>/dev/null; :' sh && printf ` + diffEnd
-	// hashNamed writes the SHA-256 and the name of each file whose name comes in.
+	// hashNamed writes the SHA-256 and the name of each file named on stdin.
 	hashNamed = `xargs -0 -r sh -c 'sha256sum -z -- "$@" 2>/dev/null; :' sh && printf ` + diffEnd
-	// listInside lists what is in the directories whose names come in.
+	// listInside lists the entries of the directories named on stdin.
 	listInside = `xargs -0 -r sh -c 'find "$@" -mindepth 1 -maxdepth 1 -printf "%p\0" 2>/dev/null; :' sh && printf ` +
 		diffEnd
 )
@@ -60,8 +60,8 @@ type found struct {
 	target string
 }
 
-// same says whether a file is what it was. A directory's time and size change with what is in it, a link's with nothing
-// that matters.
+// same reports whether a file is unchanged. It ignores the size and time of links, and of directories, where they
+// change with the entries.
 func (f found) same(was found) bool {
 	if f.kind == 'd' || f.kind == 'l' {
 		f.rest[0], f.rest[1], was.rest[0], was.rest[1] = "", "", "", ""
@@ -69,16 +69,15 @@ func (f found) same(was found) bool {
 	return f == was
 }
 
-// rewritten says whether a file was only written again, perhaps with what was in it before.
+// rewritten reports whether only the time of a regular file changed, so that its content may be the same.
 func (f found) rewritten(was found) bool {
 	f.rest[1], was.rest[1] = "", ""
 	return f.kind == 'f' && f == was
 }
 
-// Diff implements core.Differ. Modal has no call for it: what has changed since the launch is looked for in the
-// sandbox, and compared with another one that is launched from the same image for as long as that takes. The image
-// needs GNU find, else it is KindUnsupported. A file that was written with its size and time as they were is taken for
-// the same.
+// Diff implements core.Differ. Modal has no call for it, so Diff searches the sandbox for files that changed since the
+// launch. It compares them with a temporary sandbox from the same image. KindUnsupported: the image has no GNU find.
+// Diff does not report a file that was rewritten with the same size and time.
 func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
 	d, err := p.describe(ctx, id)
 	if err != nil {
@@ -117,7 +116,8 @@ func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
 	return p.compare(ctx, id, reference, now, skip)
 }
 
-// reference launches a sandbox as the other one was at first. Its timeout ends it, even after this process is gone.
+// reference launches a sandbox from the image of another one and returns its id. Its timeout ends it, even if this
+// process dies.
 func (p *Provider) reference(ctx context.Context, d described, of core.Sandbox) (string, error) {
 	c, err := p.connect()
 	if err != nil {
@@ -138,7 +138,7 @@ func (p *Provider) reference(ctx context.Context, d described, of core.Sandbox) 
 	return made.SandboxID, core.Wrap("modal.diff", made.SandboxID, made.Detach())
 }
 
-// changed lists the files of a sandbox whose content, owner or mode was changed since a time.
+// changed lists the files of a sandbox whose content, owner or mode changed since a time.
 func (p *Provider) changed(ctx context.Context, id string, since time.Time, skip []string) (map[string]found, error) {
 	argv := append([]string{"sh", "-c", findChanged, "sh", strconv.FormatInt(since.Unix(), 10)}, skip...)
 	text, err := p.piped(ctx, id, argv, nil)
@@ -201,7 +201,7 @@ func (p *Provider) compare(
 	return changes, nil
 }
 
-// rewritten finds the files that were written again with what was in them before.
+// rewritten returns the files that were rewritten with the same content.
 func (p *Provider) rewritten(
 	ctx context.Context, id, reference string, now, before map[string]found,
 ) (map[string]bool, error) {
@@ -232,7 +232,7 @@ func (p *Provider) rewritten(
 	return same, err
 }
 
-// inside lists what is in directories.
+// inside lists the entries of directories.
 func (p *Provider) inside(ctx context.Context, id string, directories []byte) (map[string]bool, error) {
 	text, err := p.piped(ctx, id, []string{"sh", "-c", listInside}, directories)
 	if err != nil {
@@ -247,7 +247,7 @@ func (p *Provider) inside(ctx context.Context, id string, directories []byte) (m
 	return names, nil
 }
 
-// piped runs a script of the above with an input and returns what it wrote, its end taken away.
+// piped runs one of the scripts above with an input and returns its output without diffEnd.
 func (p *Provider) piped(ctx context.Context, id string, argv []string, input []byte) (string, error) {
 	o, err := p.programs().Operate(ctx, id, "diff", id, argv)
 	if err != nil {

@@ -29,7 +29,7 @@ func (p *diffRecorder) Diff(ctx context.Context, id string) (_ []core.Change, er
 	return p.changes, err
 }
 
-// Diff finds the differences from the image, and Move applies them, deletions too. The reference sandbox is gone
+// Diff finds the differences from the image, and Move applies them, including deletions. The reference sandbox is ended
 // afterwards.
 func TestMoveAppliesDiff(t *testing.T) {
 	r := newRig(t, nil)

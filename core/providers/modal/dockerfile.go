@@ -9,7 +9,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/modal/dockerfile"
 )
 
-// platformVariables are what BuildKit declares before the first FROM, for the machines that Modal has.
+// platformVariables returns the variables that BuildKit declares before the first FROM, with the values of Modal's
+// machines.
 func platformVariables() dockerfile.Variables {
 	v := dockerfile.Variables{}
 	for _, prefix := range []string{"TARGET", "BUILD"} {
@@ -21,8 +22,8 @@ func platformVariables() dockerfile.Variables {
 // modalPlatform is the platform of Modal's machines.
 const modalPlatform = "linux/amd64"
 
-// readDockerfile makes a recipe of a Dockerfile: its FROM is the base, the rest are commands. KindUsage: it cannot be
-// read, has more than one stage, or needs files of this machine. KindUnsupported: it is for another platform than
+// readDockerfile converts a Dockerfile to a recipe: its FROM is the base, the rest are commands. KindUsage: it cannot
+// be read, has more than one stage, or needs files of this machine. KindUnsupported: it is for another platform than
 // Modal's.
 func readDockerfile(text string) (recipe, error) {
 	var r recipe
@@ -63,7 +64,7 @@ func readDockerfile(text string) (recipe, error) {
 	return r, nil
 }
 
-// atLine is a usage error about one instruction.
+// atLine returns a usage error about one instruction.
 func atLine(in dockerfile.Instruction, format string, args ...any) *core.Error {
 	return core.Errorf(core.KindUsage, "modal.launch", "", "line %d of the Dockerfile: "+
 		format, append([]any{in.Line}, args...)...)
@@ -93,8 +94,8 @@ func baseOf(in dockerfile.Instruction, outer dockerfile.Variables) (string, erro
 	return base, err
 }
 
-// commandOf returns an instruction as Modal takes it. Modal gets the instructions below FROM only, so an ARG without a
-// default gets the value from above FROM.
+// commandOf returns an instruction in Modal's form. Modal receives only the instructions below FROM. So an ARG without
+// a default gets its value from above FROM.
 func commandOf(in dockerfile.Instruction, outer, inner dockerfile.Variables) (string, error) {
 	switch in.Verb {
 	case "ARG":
@@ -111,7 +112,7 @@ func commandOf(in dockerfile.Instruction, outer, inner dockerfile.Variables) (st
 	return in.Text, nil
 }
 
-// copyOf returns ADD or COPY when it needs no file of this machine. The SDK refuses each COPY whose first flag is not
+// copyOf returns an ADD or COPY that needs no file of this machine. The SDK rejects a COPY whose first flag is not
 // --from.
 func copyOf(in dockerfile.Instruction, inner dockerfile.Variables) (string, error) {
 	_, fromImage := in.Flag("from")
@@ -133,7 +134,7 @@ func copyOf(in dockerfile.Instruction, inner dockerfile.Variables) (string, erro
 	switch {
 	case in.Verb == "ADD":
 		return in.Text, nil
-	case documents > 0: // ADD does the same with them
+	case documents > 0: // ADD handles documents like COPY, and the SDK accepts it
 		return "ADD" + in.Text[len("COPY"):], nil
 	}
 	return fromFirst(in), nil
@@ -155,7 +156,7 @@ func fromFirst(in dockerfile.Instruction) string {
 	flags := slices.Clone(in.Flags)
 	for _, flag := range flags {
 		after, plain := strings.CutPrefix(rest, flag)
-		if !plain { // quoted: left as it is written
+		if !plain { // quoted: unchanged
 			return in.Text
 		}
 		rest = strings.TrimSpace(after)

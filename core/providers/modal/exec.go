@@ -18,17 +18,18 @@ import (
 )
 
 const (
-	// waitCall is how long one call waits for a command's end.
+	// waitCall is the timeout of one call that waits for a command's end.
 	waitCall = 55 * time.Second
-	// drain is how long output is waited for that comes after the end, since the last of it came.
+	// drain is the silence after a command's end that stops the wait for more output.
 	drain = 10 * time.Second
-	// markVariable is how a command's processes are found when they are to be signalled.
+	// markVariable is the environment variable that marks a command's processes, so that signals find them.
 	markVariable = "SB_EXEC_ID"
-	// argumentLimit is the most that Modal takes as a command line, in bytes.
+	// argumentLimit is Modal's limit for a command line, in bytes.
 	argumentLimit = 1 << 16
 )
 
-// process is a command in a sandbox. Modal keeps its output, so it is read again from where a connection broke.
+// process is a command in a sandbox. Modal keeps its output, so reading resumes at the same offset after a broken
+// connection.
 type process struct {
 	provider *Provider
 	router   *router
@@ -37,14 +38,14 @@ type process struct {
 	timeout  time.Duration
 	started  time.Time
 	cancel   context.CancelFunc
-	done     chan struct{} // closed when exit or err is known and all output is written
+	done     chan struct{} // closed when exit or err is set and all output is written
 	exit     core.Exit
 	err      error
-	cut      bool // the output had no end, so what came may not be all; set before done is closed
-	// from and fed are where output and input go on, in bytes; of a command that was started here both are 0.
+	cut      bool // the output had no end and may be incomplete; set before done is closed
+	// from and fed are the offsets at which output and input resume, in bytes. Both are 0 for a command of this process.
 	from map[core.Stream]uint64
 	fed  uint64
-	// noInput leaves the command's input alone.
+	// noInput disables writes to the command's input.
 	noInput bool
 }
 
@@ -90,7 +91,7 @@ func (p *Provider) start(ctx context.Context, id string, spec core.ExecSpec) (*p
 	streams, release := core.Streams{Stdin: spec.Stdin, Stdout: spec.Stdout, Stderr: spec.Stderr}.Own()
 	err = proc.begin(ctx, request)
 	if status.Code(err) == codes.NotFound && found.Remembered() {
-		// A secret that the cache remembered is not there any more.
+		// A cached secret no longer exists.
 		if request, err = proc.request(ctx, spec, &client.Lookups{Client: r.client, Fresh: true}); err == nil {
 			err = proc.begin(ctx, request)
 		}
@@ -99,7 +100,7 @@ func (p *Provider) start(ctx context.Context, id string, spec core.ExecSpec) (*p
 		// End the input now: no process may be left to do it later.
 		err = proc.write(ctx, 0, nil, true)
 		if code := status.Code(err); code == codes.NotFound || code == codes.FailedPrecondition {
-			err = nil // it has ended already
+			err = nil // the command has already ended
 		}
 		streams = core.Streams{}
 	}
@@ -117,7 +118,7 @@ func (p *Provider) start(ctx context.Context, id string, spec core.ExecSpec) (*p
 	return proc, nil
 }
 
-// begin starts the command. A second start with the same id changes nothing, so it may be tried again.
+// begin starts the command. A second start with the same id has no effect, so a retry is safe.
 func (c *process) begin(ctx context.Context, request *pb.TaskExecStartRequest) error {
 	_, err := call(ctx, c.router, func(ctx context.Context) (*pb.TaskExecStartResponse, error) {
 		return c.router.stub.TaskExecStart(ctx, request)
@@ -128,8 +129,8 @@ func (c *process) begin(ctx context.Context, request *pb.TaskExecStartRequest) e
 	return err
 }
 
-// failed explains why a call to the machine that runs a sandbox failed. When the sandbox has ended that machine says
-// so, or anything else, or is not there any more; so Modal is asked.
+// failed returns the reason why a call to a sandbox's machine failed. After the sandbox's end that machine may return
+// any error or be gone. So failed gets the state from Modal.
 func (p *Provider) failed(ctx context.Context, op, id string, err error) error {
 	if code := status.Code(err); ctx.Err() == nil && (code == codes.NotFound || code == codes.FailedPrecondition ||
 		passing(code)) {
@@ -146,7 +147,7 @@ func (p *Provider) failed(ctx context.Context, op, id string, err error) error {
 	return client.Classify(op, id, err)
 }
 
-// notRunning says what became of a sandbox in which nothing can be run.
+// notRunning returns the error for an operation on a sandbox that has ended.
 func (p *Provider) notRunning(ctx context.Context, id string) error {
 	sb, err := p.Get(ctx, id)
 	if err != nil {
@@ -160,7 +161,7 @@ func hasEnded(sb core.Sandbox) error {
 		WithHint("sb logs %s shows what it wrote, sb terminate %s removes it", sb.Name, sb.Name)
 }
 
-// request is what the router is asked for.
+// request returns the router's request to start a command.
 func (c *process) request(
 	ctx context.Context, spec core.ExecSpec, lookup *client.Lookups,
 ) (*pb.TaskExecStartRequest, error) {
@@ -211,7 +212,7 @@ func (c *process) request(
 	return request.Build(), nil
 }
 
-// follow moves the command's streams until its end.
+// follow copies the command's streams until its end.
 func (c *process) follow(ctx context.Context, streams core.Streams) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -258,22 +259,21 @@ func (c *process) follow(ctx context.Context, streams core.Streams) {
 	c.exit = exit
 }
 
-// activity notes whether output comes. While something is busy with it, a reader that takes its time or a connection
-// that is made, there is no silence.
+// activity records whether output arrives. A slow reader or a pending connection is busy, which is not silence.
 type activity struct {
 	mu   sync.Mutex
 	came bool
 	busy int
 }
 
-// note begins (1) or ends (-1) what is busy.
+// note records activity; by is 1 at the start of busy work and -1 at its end.
 func (a *activity) note(by int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.came, a.busy = true, a.busy+by
 }
 
-// silent says whether nothing came since it was last asked.
+// silent reports whether there was no activity since the last call.
 func (a *activity) silent() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -282,9 +282,10 @@ func (a *activity) silent() bool {
 	return silent
 }
 
-// drained waits for the end of the output after the command's end: a process in the background may hold it open.
+// drained waits for the end of the output after the command's end and reports whether it came. A background process may
+// hold the output open.
 func (c *process) drained(ctx context.Context, copied <-chan struct{}, output *activity) bool {
-	// Silences are counted, not measured: a machine that slept has been silent once.
+	// It counts ticks instead of time: a suspension of this machine is only one silent tick.
 	const silences = 10
 	tick := time.NewTicker(drain / silences)
 	defer tick.Stop()
@@ -306,14 +307,14 @@ func (c *process) drained(ctx context.Context, copied <-chan struct{}, output *a
 	}
 }
 
-// lost explains why the end of a command is not known.
+// lost returns the reason why the end of a command is unknown.
 func (c *process) lost(err error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), drain)
 	defer cancel()
 	return c.provider.failed(ctx, "exec", c.router.sandbox, err)
 }
 
-// writeError is why output could not be written here.
+// writeError is a failure to write output on this machine.
 type writeError struct {
 	stream core.Stream
 	err    error
@@ -332,7 +333,7 @@ func (c *process) read(
 			return nil
 		}
 		if broken, ok := errors.AsType[*writeError](err); ok {
-			// As with a pipe, the writer shall notice.
+			// The command gets SIGPIPE, as with a broken pipe.
 			_ = c.Signal(ctx, sigPipe)
 			return core.LostOutput(broken.stream, broken.err)
 		}
@@ -402,14 +403,14 @@ func (c *process) ended(ctx context.Context) (core.Exit, error) {
 	}
 }
 
-// exitStatus is how a command ended, as Modal's answers to a wait and to a poll have it.
+// exitStatus is the common part of Modal's replies to a wait and to a poll: the end of a command.
 type exitStatus interface {
 	HasSignal() bool
 	GetSignal() int32
 	GetCode() int32
 }
 
-// exitOf tells a signal, a code and Modal's own end of a command apart.
+// exitOf converts a reply. It distinguishes a signal, an exit code and a command that Modal ended.
 func (c *process) exitOf(reply exitStatus) core.Exit {
 	over := c.timeout > 0 && time.Since(c.started) >= c.timeout
 	if reply.HasSignal() {

@@ -86,7 +86,7 @@ func TestDetachedCommand(t *testing.T) {
 	}
 }
 
-// A secret that was removed and made again elsewhere has another id than the one that is remembered here.
+// A secret that another client removed and created again has another id than the one in the cache.
 func TestExecSecretIsRecreated(t *testing.T) {
 	r := newRig(t, nil)
 	here := modal.New(r.opts)

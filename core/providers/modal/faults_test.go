@@ -21,7 +21,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// The contract holds where each call takes as long as to another continent.
+// The contract holds with the latency of a call to another continent.
 func TestContractAtLatency(t *testing.T) {
 	t.Setenv("SB_SUITE_SECRET", "the host's")
 	r := newRig(t, nil)
@@ -29,7 +29,7 @@ func TestContractAtLatency(t *testing.T) {
 	providertest.Run(t, r.open)
 }
 
-// unsteady plans a passing failure for each of the methods, now and then.
+// unsteady plans passing failures for every other call of the methods.
 func unsteady(r *rig, methods ...string) {
 	for _, method := range methods {
 		for range 200 {
@@ -41,7 +41,7 @@ func unsteady(r *rig, methods ...string) {
 	}
 }
 
-// The contract holds where every other call fails, or does its work and loses its answer, and streams break off.
+// The contract holds if every other call fails or loses its answer after its work, and if streams break.
 func TestContractWithFaults(t *testing.T) {
 	t.Setenv("SB_SUITE_SECRET", "the host's")
 	r := newRig(t, nil)
@@ -53,7 +53,7 @@ func TestContractWithFaults(t *testing.T) {
 	providertest.Run(t, r.open)
 }
 
-// Output and input are whole whatever breaks under way: none is lost, none comes twice.
+// Output and input are complete after broken streams: nothing is lost or duplicated.
 func TestBrokenStreamsLoseNothing(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
@@ -72,7 +72,7 @@ func TestBrokenStreamsLoseNothing(t *testing.T) {
 	if exit.Code != 0 || !bytes.Equal(want.Sum(nil), got.Sum(nil)) {
 		t.Errorf("what came back is not what was sent: %+v", exit)
 	}
-	// A file goes the same way, and is there whole.
+	// A file goes the same way and arrives complete.
 	digest := sha256.New()
 	body := io.TeeReader(io.LimitReader(rand.NewChaCha8([32]byte{8}), 20<<20), digest)
 	if err := p.WriteFile(t.Context(), id, "/tmp/large", body, core.WriteOptions{}); err != nil {
@@ -91,7 +91,7 @@ func TestBrokenStreamsLoseNothing(t *testing.T) {
 	}
 }
 
-// A connection that cannot be mended is an error, never an end with code 0.
+// A connection that cannot be restored is an error, never an exit with code 0.
 func TestLostConnectionIsAnError(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
@@ -111,7 +111,7 @@ func TestLostConnectionIsAnError(t *testing.T) {
 	_ = process.Close()
 }
 
-// Modal's own refusals keep their words and get our kinds.
+// Modal's errors keep their text and get a kind of core.
 func TestRefusals(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
@@ -130,7 +130,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %v (%v)", test.fault.Code, err, core.KindOf(err))
 		}
 	}
-	// Throttling is waited out.
+	// A throttled launch waits and succeeds.
 	r.faults.Plan(
 		"SandboxCreateV2",
 		modaltest.Fault{Code: codes.ResourceExhausted, Message: "slow down", RetryAfter: 200 * time.Millisecond},
@@ -138,7 +138,7 @@ func TestRefusals(t *testing.T) {
 	launched(t, p, spec())
 }
 
-// A spec that Modal would refuse is refused before any call.
+// A spec that Modal would reject is rejected before any call.
 func TestSpecIsValidatedBeforeCalls(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
@@ -186,7 +186,7 @@ func TestSpecIsValidatedBeforeCalls(t *testing.T) {
 	}
 }
 
-// A GPU request reaches Modal as it was made, and the sandbox runs.
+// A GPU request reaches Modal unchanged, and the sandbox runs.
 func TestGPU(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
@@ -205,7 +205,7 @@ func TestGPU(t *testing.T) {
 	}
 }
 
-// A token that expires under way is renewed.
+// A token that expires during an operation is renewed.
 func TestTokenExpiry(t *testing.T) {
 	r := newRig(t, func(o *modaltest.Options) { o.TokenLife = 2 * time.Second })
 	p := modal.New(r.opts)
@@ -222,7 +222,7 @@ func TestTokenExpiry(t *testing.T) {
 	}
 }
 
-// A broken source leaves the old file, and the command does not take its half for whole.
+// A broken source leaves the old file unchanged. The command does not treat partial input as complete.
 func TestBrokenInput(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)

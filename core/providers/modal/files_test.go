@@ -26,7 +26,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 )
 
-// shell runs a script in a sandbox and returns what it printed.
+// shell runs a script in a sandbox and returns its output.
 func shell(t *testing.T, p core.Provider, id, script string) string {
 	t.Helper()
 	var out, complaints strings.Builder
@@ -83,7 +83,7 @@ func TestFileDetails(t *testing.T) {
 	}
 }
 
-// tree is an archive with all that a directory has.
+// tree returns an archive with all kinds of entries of a directory.
 func tree(t *testing.T, large int) []byte {
 	t.Helper()
 	var archive bytes.Buffer
@@ -110,7 +110,7 @@ func tree(t *testing.T, large int) []byte {
 	return archive.Bytes()
 }
 
-// listing names what an archive holds.
+// listing describes the entries of an archive by name.
 func listing(t *testing.T, archive io.Reader) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -139,7 +139,7 @@ func listing(t *testing.T, archive io.Reader) map[string]string {
 	}
 }
 
-// Directories come and go whole with the image's tar and, where it has none, file by file.
+// Directories are copied completely in both directions, with the image's tar and, without tar, file by file.
 func TestTreesWithAndWithoutTar(t *testing.T) {
 	p := modal.New(newRig(t, nil).opts)
 	defer func() { _ = p.Close() }()
@@ -189,7 +189,7 @@ func TestTreesWithAndWithoutTar(t *testing.T) {
 	}
 }
 
-// An image without a shell has files all the same; what the tool cannot do is refused.
+// Files work in an image without a shell. An operation that the tool does not support is rejected.
 func TestFilesWithoutShell(t *testing.T) {
 	p := modal.New(newRig(t, nil).opts)
 	defer func() { _ = p.Close() }()
@@ -262,7 +262,7 @@ func TestBrokenTransfers(t *testing.T) {
 	}
 }
 
-// endless is content that never ends; begun is closed when some of it was taken.
+// endless is content that never ends; begun is closed after the first read.
 type endless struct {
 	begun chan struct{}
 	once  sync.Once
@@ -273,7 +273,7 @@ func (e *endless) Read(b []byte) (int, error) {
 	return copy(b, "endless "), nil
 }
 
-// A transfer that is given up leaves nothing behind, neither files nor a program that waits for the rest.
+// A canceled transfer leaves neither files nor a program that waits for input.
 func TestTransferCanceled(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
@@ -300,7 +300,7 @@ func TestTransferCanceled(t *testing.T) {
 		}
 		cancel()
 	}
-	// All has come, and it cannot be put into place any more.
+	// All content has arrived, but the script that moves it into place cannot start.
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
 	if err := errors.Join(w.WriteHeader(&tar.Header{Name: "new", Mode: 0o600}), w.Close()); err != nil {
@@ -324,7 +324,7 @@ func TestTransferCanceled(t *testing.T) {
 	}
 }
 
-// memoryMeter is content that notes how much memory is in use while it is read.
+// memoryMeter is content that measures the memory in use while it is read.
 type memoryMeter struct {
 	r     io.Reader
 	last  int64
@@ -344,16 +344,16 @@ func (m *memoryMeter) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// serverVariable makes this test's program a server: memory is then measured without the server's own.
+// serverVariable makes this test's program a server, so that a measurement excludes the server's memory.
 const serverVariable = "SB_MODALTEST_SERVER"
 
-// A large file goes in pieces.
+// A large file is sent in pieces.
 func TestLargeFileInLittleMemory(t *testing.T) {
 	serverOfItsOwn(t)
 	p := modal.New(modal.Options{})
 	defer func() { _ = p.Close() }()
 	id := launched(t, p, spec()).ID
-	// How many pieces are on their way at once depends on who is quicker, but it is never a third of the file.
+	// The number of pieces in transit depends on the speed of both sides, but it is less than a third of the file.
 	const size, room = 100 << 20, 32 << 20
 	var before runtime.MemStats
 	runtime.GC()
@@ -388,10 +388,10 @@ func TestLargeFileInLittleMemory(t *testing.T) {
 	}
 }
 
-// serverOfItsOwn starts a server in a process of its own and points the environment at it.
+// serverOfItsOwn starts a server in a separate process and points the environment at it.
 func serverOfItsOwn(t *testing.T) {
 	t.Helper()
-	// The test's own context ends before its clean-up does, and would kill what has yet to tidy up.
+	// The test's context ends before its cleanup, and would kill the server before the server has cleaned up.
 	server := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0])
 	server.Env = append(os.Environ(), serverVariable+"="+t.TempDir())
 	server.Stderr = os.Stderr
@@ -407,7 +407,7 @@ func serverOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = in.Close() // which ends it
+		_ = in.Close() // ends the server
 		if err := server.Wait(); err != nil {
 			t.Errorf("the server's end: %v", err)
 		}

@@ -21,10 +21,10 @@ type firstLogs struct {
 	id  string
 }
 
-// logCall is how long one call may wait for output, in seconds.
+// logCall is the longest wait of one call for output, in seconds.
 const logCall = 55
 
-// tail reads one stream until its end, or until it has been silent for so long.
+// tail reads one stream until its end, or until no output has come for the time silence.
 func (f firstLogs) tail(ctx context.Context, stream core.Stream, silence time.Duration, items chan<- logItem) {
 	last := ""
 	delay, tries := firstDelay, 0
@@ -38,7 +38,7 @@ func (f firstLogs) tail(ctx context.Context, stream core.Stream, silence time.Du
 			delay, tries = firstDelay, 0
 		}
 		if err == nil {
-			continue // the call's time was over
+			continue // the call's timeout expired
 		}
 		if tries++; !passing(status.Code(err)) || tries > attempts {
 			select {
@@ -54,7 +54,7 @@ func (f firstLogs) tail(ctx context.Context, stream core.Stream, silence time.Du
 	}
 }
 
-// read makes one call. over says that nothing more will come, or that there was silence for long enough.
+// read makes one call. over reports the end of the output or a long enough silence.
 func (f firstLogs) read(
 	ctx context.Context, stream core.Stream, silence time.Duration, last *string, items chan<- logItem,
 ) (over bool, err error) {
@@ -104,7 +104,7 @@ func (f firstLogs) read(
 	return false, err
 }
 
-// sizeOf is how much output a batch has, in bytes.
+// sizeOf returns the size of a batch's output, in bytes.
 func sizeOf(batch *pb.TaskLogsBatch) int {
 	size := 0
 	for _, entry := range batch.GetItems() {

@@ -2,7 +2,7 @@ package modal
 
 import "github.com/seed-0724f904/sb/core"
 
-// gpus are the types that Modal has, with the most of each that one sandbox may have.
+// gpus returns Modal's GPU types, with the most of each that one sandbox may have.
 func gpus() map[string]int {
 	return map[string]int{
 		"T4": 8, "L4": 8, "A10": 4, "A10G": 4, "A100": 8, "A100-40GB": 8, "A100-80GB": 8, "L40S": 8,
@@ -10,7 +10,7 @@ func gpus() map[string]int {
 	}
 }
 
-// checkGPU refuses what Modal would refuse.
+// checkGPU rejects a GPU type or count that Modal would reject.
 func checkGPU(gpu core.GPU) error {
 	if gpu.IsZero() {
 		return nil

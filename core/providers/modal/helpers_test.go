@@ -31,13 +31,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(programtest.With(m, "sb-runtime", "sb-guest"), token)
 }
 
-// Planted credentials: nothing that is printed or written may show them.
+// Planted credentials, which must not be in any output or file.
 const (
 	tokenID     = "ak-planted-id"
 	tokenSecret = "as-planted-token-secret"
 )
 
-// rig is a server whose sandboxes run here, and what its clients need.
+// rig is a server whose sandboxes run on this machine, and the settings of its clients.
 type rig struct {
 	server  *modaltest.Server
 	faults  *modaltest.Faults
@@ -89,7 +89,7 @@ func newRig(tb testing.TB, change func(*modaltest.Options)) *rig {
 	return r
 }
 
-// newBackend makes the provider that runs a server's sandboxes.
+// newBackend creates the provider that runs a server's sandboxes.
 func newBackend(dir string) (core.Provider, error) {
 	return local.New(local.Options{
 		StateDir: filepath.Join(dir, "state"), CacheDir: filepath.Join(dir, "cache"),
@@ -98,7 +98,7 @@ func newBackend(dir string) (core.Provider, error) {
 	})
 }
 
-// serveModal is this program as a server: it tells its address and ends with its input.
+// serveModal runs this program as a server. It prints its address and ends with its input.
 func serveModal(dir string) int {
 	backend, err := newBackend(dir)
 	if err == nil {
@@ -141,10 +141,10 @@ func (r *rig) supervisor(t *testing.T) int {
 	return file.Content.PID
 }
 
-// open returns a provider like the one of another process; with cache it has what others learned.
+// open returns a provider like that of another process. It shares the cache in r.opts.
 func (r *rig) open(testing.TB) core.Provider { return modal.New(r.opts) }
 
-// filesWith lists the files below a directory that hold a text.
+// filesWith lists the files below a directory that contain a text.
 func filesWith(t *testing.T, dir, text string) []string {
 	t.Helper()
 	var found []string

@@ -20,28 +20,28 @@ import (
 // defaultImage is the image of a spec that names none.
 const defaultImage = "debian:12-slim"
 
-// defaultPython is the version that pip packages are installed for when the spec names none.
+// defaultPython is the Python version for pip packages if the spec names none.
 const defaultPython = "3.12"
 
-// imagePrefix begins the ids of Modal's images.
+// imagePrefix is the prefix of the ids of Modal's images.
 const imagePrefix = "im-"
 
-// ofModal says whether an image is one that Modal has, not a registry's.
+// ofModal reports whether an image is stored at Modal, not in a registry.
 func ofModal(image string) bool {
 	return strings.HasPrefix(image, imagePrefix) || strings.HasPrefix(image, publishedPrefix)
 }
 
-// recipe is how an image is made: a base and commands on top.
+// recipe is a base image and the commands that build on it.
 type recipe struct {
-	// Base is a registry's name; ID and Published are images that Modal has.
+	// Base names an image of a registry. ID and Published name images at Modal.
 	Base, ID, Published string
 	// Access names the secret at Modal with the credentials of Base's registry.
 	Access   string `json:",omitempty"`
 	Commands []string
 }
 
-// recipeOf reads a launch spec. KindUsage: the Dockerfile cannot be read or needs files of this machine.
-// KindUnsupported: it asks for Python of a version over something else.
+// recipeOf returns the recipe for a launch spec. KindUsage: the Dockerfile cannot be read or needs files of this
+// machine. KindUnsupported: it requests a Python version on top of another image.
 func recipeOf(spec core.Spec) (recipe, error) {
 	r := recipe{Base: defaultImage}
 	if spec.Python != "" && (spec.Snapshot+spec.Dockerfile != "" || spec.Image != "" && spec.Image != defaultImage) {
@@ -98,7 +98,7 @@ func recipeOf(spec core.Spec) (recipe, error) {
 	return r, nil
 }
 
-// quoteAll makes words of a shell command that are passed on untouched.
+// quoteAll quotes words for a shell command.
 func quoteAll(words []string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
@@ -107,21 +107,21 @@ func quoteAll(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// key names the recipe in the cache.
+// key returns the recipe's key in the cache.
 func (r recipe) key() string {
 	text, _ := json.Marshal(r)
 	digest := sha256.Sum256(text)
 	return hex.EncodeToString(digest[:16])
 }
 
-// image returns the image of the recipe, after a build where it needs one. The build log is progress.
+// image returns the image of the recipe and builds it if necessary. The build log goes to progress.
 func (r recipe) image(
 	ctx context.Context, c *client.Client, app *sdk.App, found *client.Lookups, progress core.ProgressFunc,
 ) (*sdk.Image, error) {
 	switch {
 	case r.ID != "" && len(r.Commands) == 0:
 		return &sdk.Image{ImageID: r.ID}, nil
-	case r.Published != "" && len(r.Commands) == 0: // a name may mean another image tomorrow
+	case r.Published != "" && len(r.Commands) == 0: // a name can refer to another image later
 		return c.SDK.Images.FromName(ctx, r.Published, nil)
 	case r.Published != "":
 		return r.build(ctx, c, app, found, progress)
@@ -136,7 +136,7 @@ func (r recipe) image(
 	return &sdk.Image{ImageID: id}, err
 }
 
-// build builds the image on Modal, which does it once for each recipe. An error has the end of the build's log.
+// build builds the image on Modal, which builds each recipe once. An error contains the end of the build log.
 func (r recipe) build(
 	ctx context.Context, c *client.Client, app *sdk.App, found *client.Lookups, progress core.ProgressFunc,
 ) (*sdk.Image, error) {
@@ -156,13 +156,13 @@ func (r recipe) build(
 	return built, err
 }
 
-// buildLog follows a build: its lines become progress, and the end of them is kept for a failure.
+// buildLog reports the lines of a build as progress and keeps the end of the log for an error.
 type buildLog struct {
 	progress core.ProgressFunc
 	tail     string
 }
 
-// buildLogEnd is how much of a log is kept, in bytes.
+// buildLogEnd is the size of the kept end of a log, in bytes.
 const buildLogEnd = 1 << 10
 
 func (b *buildLog) take(text string) {
@@ -181,7 +181,7 @@ func (b *buildLog) step(step string) {
 	}
 }
 
-// base returns the image that the recipe starts from. The host of a private registry tells its kind.
+// base returns the image that the recipe starts from. The host name of a private registry determines its kind.
 func (r recipe) base(ctx context.Context, c *client.Client, found *client.Lookups) (*sdk.Image, error) {
 	switch {
 	case r.ID != "":

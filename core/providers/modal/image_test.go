@@ -9,7 +9,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// A recipe has all that the spec asks of the image, or recipeOf refuses the spec.
+// A recipe has all requirements of the spec for the image, or recipeOf rejects the spec.
 func TestRecipeCoversSpec(t *testing.T) {
 	for name, spec := range map[string]core.Spec{
 		"image":      {Python: "3.12", Image: "debian:11"},
@@ -31,7 +31,7 @@ func TestRecipeCoversSpec(t *testing.T) {
 	}
 }
 
-// A Dockerfile's FROM becomes the base, and what is below it reaches Modal as BuildKit would read it.
+// A Dockerfile's FROM becomes the base. The instructions below it reach Modal with BuildKit's meaning.
 func TestReadDockerfile(t *testing.T) {
 	for name, test := range map[string]struct {
 		text, base string
@@ -125,7 +125,7 @@ func TestReadDockerfileRefuses(t *testing.T) {
 	}
 }
 
-// A Dockerfile comes from elsewhere: whatever it holds, reading it ends, and without an error there is a base.
+// A Dockerfile is untrusted. For any content the reader ends, and without an error it returns a base.
 func FuzzReadDockerfile(f *testing.F) {
 	for _, text := range []string{
 		"FROM a\nRUN <<E\nE\n", "ARG A=${B:-c}\nFROM --platform=$A b\nARG A\n",

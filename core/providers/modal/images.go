@@ -12,13 +12,13 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/modal/client"
 )
 
-// publishedPrefix begins the name of an image that was published at Modal, in Spec.Image.
+// publishedPrefix is the prefix in Spec.Image of an image that was published at Modal.
 const publishedPrefix = "modal:"
 
-// tagPage is how many names of images Modal lists at once at most.
+// tagPage is the most image names that Modal lists in one reply.
 const tagPage = 100
 
-// imageTags lists the names that images have.
+// imageTags lists the names of all images.
 func (p *Provider) imageTags(ctx context.Context, op string) ([]*pb.ImageListTagsItem, error) {
 	c, raw, err := p.control(ctx, op)
 	if client.NoAccount(err) {
@@ -42,7 +42,7 @@ func (p *Provider) imageTags(ctx context.Context, op string) ([]*pb.ImageListTag
 	}
 }
 
-// imageByName finds a published image's id.
+// imageByName returns the id of a published image.
 func (p *Provider) imageByName(ctx context.Context, name string) (string, error) {
 	c, err := p.connect()
 	if err != nil {
@@ -55,7 +55,8 @@ func (p *Provider) imageByName(ctx context.Context, name string) (string, error)
 	return found.ImageID, nil
 }
 
-// Images implements core.ImageStore: those that were published, for Modal lists no others. Snapshots are apart.
+// Images implements core.ImageStore. It returns published images without snapshots, because Modal lists only published
+// images.
 func (p *Provider) Images(ctx context.Context) ([]core.ImageInfo, error) {
 	tags, err := p.imageTags(ctx, "image")
 	if err != nil {
@@ -102,7 +103,7 @@ func (p *Provider) PullImage(ctx context.Context, name string, progress core.Pro
 	return core.ImageInfo{ID: image.ImageID, Names: []string{name}, Provider: Name, Created: time.Now().UTC()}, nil
 }
 
-// RemoveImage implements core.ImageStore. Modal lets sandboxes that run from it go on.
+// RemoveImage implements core.ImageStore. Sandboxes that run from the image keep running.
 func (p *Provider) RemoveImage(ctx context.Context, ref string) error {
 	name := strings.TrimPrefix(ref, publishedPrefix)
 	if !strings.HasPrefix(name, imagePrefix) && !strings.Contains(name, ":") {
@@ -111,7 +112,7 @@ func (p *Provider) RemoveImage(ctx context.Context, ref string) error {
 	return p.removeImage(ctx, "image", name)
 }
 
-// removeImage removes an image by its id or a name, and the names that it has.
+// removeImage removes an image, by its id or a name, and all its names.
 func (p *Provider) removeImage(ctx context.Context, op, ref string) error {
 	c, raw, err := p.control(ctx, op)
 	if err != nil {

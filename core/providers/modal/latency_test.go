@@ -15,11 +15,10 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 )
 
-// distance is how far Modal is in the tests and benchmarks of what distance costs.
+// distance is the latency of a call to Modal in the tests and benchmarks of round trips.
 const distance = 80 * time.Millisecond
 
-// rawExec runs a command as a program does that uses the SDK and nothing else: a client of its own, the sandbox by its
-// id.
+// rawExec runs a command like a program that uses only the SDK, with a new client and the sandbox's id.
 func rawExec(ctx context.Context, id string) error {
 	client, err := sdk.NewClient()
 	if err != nil {
@@ -42,7 +41,7 @@ func rawExec(ctx context.Context, id string) error {
 	return err
 }
 
-// ownExec runs a command as a process of sb does.
+// ownExec runs a command like a process of sb.
 func ownExec(opts modal.Options, id string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		p := modal.New(opts)
@@ -51,8 +50,8 @@ func ownExec(opts modal.Options, id string) func(context.Context) error {
 	}
 }
 
-// rounds counts how often calls waited for one another: calls that began within half the distance of the first of them
-// went together.
+// rounds counts the consecutive rounds of calls. Calls that began within half the distance after the first of them are
+// one round.
 func rounds(calls []modaltest.Call, distance time.Duration) int {
 	count := 0
 	var first time.Time
@@ -65,8 +64,8 @@ func rounds(calls []modaltest.Call, distance time.Duration) int {
 	return count
 }
 
-// A command through sb takes no more of the distance to Modal than one through the SDK itself, and one round trip at
-// most; both are measured in one run. Round trips are counted, for times differ with the machine's load.
+// A command through sb needs no more round trips to Modal than one through the SDK. Without a cache it needs at most
+// one more. The test counts round trips, because times depend on the machine's load.
 func TestExecRoundTrips(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
@@ -74,7 +73,7 @@ func TestExecRoundTrips(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
-	const distance = 500 * time.Millisecond // far: calls that go together may be apart on a busy machine
+	const distance = 500 * time.Millisecond // long, because a busy machine delays parallel calls
 	r.faults.SetLatency(distance)
 	measure := func(exec func(context.Context) error) int {
 		r.server.ResetCalls()
@@ -92,7 +91,7 @@ func TestExecRoundTrips(t *testing.T) {
 	}
 }
 
-// BenchmarkExecAtDistance measures what TestExecRoundTrips counts.
+// BenchmarkExecAtDistance measures the time of the round trips that TestExecRoundTrips counts.
 func BenchmarkExecAtDistance(b *testing.B) {
 	r := newRig(b, nil)
 	p := modal.New(r.opts)

@@ -38,14 +38,14 @@ func (p *Provider) Launch(
 	}
 	sb, err := l.do(ctx)
 	if l.lookups.Remembered() && (errors.Is(err, core.KindNotFound) || l.stale && errors.Is(err, core.KindConflict)) {
-		// An id from the cache is gone at Modal.
+		// Modal no longer has an id from the cache.
 		l.lookups = &client.Lookups{Client: c, Fresh: true}
 		sb, err = l.do(ctx)
 	}
 	return sb, err
 }
 
-// launching is one launch on its way.
+// launching is one launch in progress.
 type launching struct {
 	provider *Provider
 	client   *client.Client
@@ -54,16 +54,16 @@ type launching struct {
 	recipe   recipe
 	progress core.ProgressFunc
 	lookups  *client.Lookups
-	// stale says that Modal did not take an id.
+	// stale is true if Modal did not find an id.
 	stale bool
 }
 
-// do makes the sandbox.
+// do creates the sandbox.
 func (l *launching) do(ctx context.Context) (core.Sandbox, error) {
 	fail := func(err error) (core.Sandbox, error) {
 		return core.Sandbox{}, client.Classify("launch", l.spec.Name, err)
 	}
-	// The lookups do not depend on each other, but an image is built for an app.
+	// The lookups are independent, except that an image build needs its app.
 	var params *sdk.SandboxCreateParams
 	var app *sdk.App
 	var image *sdk.Image
@@ -98,7 +98,7 @@ func (l *launching) do(ctx context.Context) (core.Sandbox, error) {
 	return l.launched(ctx, id)
 }
 
-// launched describes the sandbox that was made.
+// launched returns the new sandbox.
 func (l *launching) launched(ctx context.Context, id string) (core.Sandbox, error) {
 	if l.spec.Name != "" {
 		l.client.Cache.Put(client.CachedNames, l.spec.Name, id)
@@ -127,7 +127,7 @@ func (l *launching) undo(ctx context.Context, id string) error {
 	return err
 }
 
-// app finds the app, or makes it.
+// app finds or creates the app.
 func (l *launching) app(ctx context.Context) (*sdk.App, error) {
 	id, err := l.lookups.ID(client.CachedApps, l.spec.App, func() (string, error) {
 		app, err := l.client.SDK.Apps.FromName(ctx, l.spec.App, &sdk.AppFromNameParams{CreateIfMissing: true})
@@ -139,7 +139,7 @@ func (l *launching) app(ctx context.Context) (*sdk.App, error) {
 	return &sdk.App{AppID: id, Name: l.spec.App, Environment: l.client.Account.Environment}, err
 }
 
-// create makes the sandbox. The reply is there for sandboxes of the second generation: it says how to reach them.
+// create creates the sandbox. For a sandbox of the second generation, the reply contains its address; else it is nil.
 func (l *launching) create(
 	ctx context.Context, app *sdk.App, image *sdk.Image, params *sdk.SandboxCreateParams,
 ) (*sdk.Sandbox, *pb.SandboxCreateV2Response, error) {
@@ -150,11 +150,11 @@ func (l *launching) create(
 	return sandbox, seen.created(), err
 }
 
-// aftermath is how long a launch that has failed may look for what it made.
+// aftermath is the time limit for a failed launch to find and end its sandbox.
 const aftermath = 10 * time.Second
 
-// failed returns why the launch failed. When only Modal's answer was lost, Modal may have made a sandbox all the same.
-// That sandbox would cost money unseen, so failed finds it by its lease and ends it.
+// failed returns the reason why the launch failed. If only Modal's answer was lost, a sandbox may exist. That sandbox
+// would cost money unseen, so failed finds it by its lease and ends it.
 func (l *launching) failed(ctx context.Context, cause error) error {
 	failure := client.Classify("launch", l.spec.Name, cause)
 	switch core.KindOf(failure) {
@@ -162,7 +162,7 @@ func (l *launching) failed(ctx context.Context, cause error) error {
 		l.stale = true
 		return failure
 	case core.KindUsage, core.KindExhausted, core.KindUnauthorized, core.KindUnsupported:
-		return failure // Modal has refused it
+		return failure // Modal rejected the launch
 	case core.KindInternal, core.KindConflict, core.KindUnavailable, core.KindTimeout, core.KindCanceled:
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), aftermath)
@@ -178,7 +178,7 @@ func (l *launching) failed(ctx context.Context, cause error) error {
 		if err := l.undo(ctx, sb.ID); err != nil {
 			return errors.Join(failure, err)
 		}
-		if errors.Is(failure, core.KindConflict) { // with itself
+		if errors.Is(failure, core.KindConflict) { // a conflict with the sandbox of this launch
 			return core.Errorf(
 				core.KindUnavailable, "modal.launch", l.spec.Name,
 				"Modal's answer did not come, and the sandbox that it had made was ended",
@@ -189,7 +189,7 @@ func (l *launching) failed(ctx context.Context, cause error) error {
 	return failure
 }
 
-// replies are those to one operation's calls that say how a sandbox is reached.
+// replies holds the replies to one operation that contain the address of a sandbox.
 type replies struct {
 	mu      sync.Mutex
 	create  *pb.SandboxCreateV2Response
@@ -220,7 +220,7 @@ func (r *replies) restored() *pb.SandboxRestoreV2Response {
 	return r.restore
 }
 
-// began sees whether an entry command was there to be started.
+// began returns an error if the entry command did not start.
 func (l *launching) began(ctx context.Context, id string) error {
 	if len(l.spec.Command) == 0 {
 		return nil

@@ -14,8 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 )
 
-// A launch whose answer is lost is made good by asking again; one that fails leaves nothing that somebody would pay
-// for.
+// A launch whose answer was lost fails and leaves no sandbox that costs money.
 func TestLaunchResponseLost(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
@@ -35,7 +34,7 @@ func TestLaunchResponseLost(t *testing.T) {
 		if left, err := p.ListFiltered(t.Context(), core.ListFilter{}); err != nil || len(left) > 0 {
 			t.Errorf("%s left %+v, %v", name, left, err)
 		}
-		// Somebody else's of the same name is let be.
+		// A sandbox of another launch with the same name keeps running.
 		r.faults.Plan(name, modaltest.Fault{Code: codes.Unavailable, Message: "the answer was lost", After: true})
 		there := launched(t, p, s)
 		if _, err := p.Launch(t.Context(), s, lease(), nil); !errors.Is(err, core.KindConflict) {

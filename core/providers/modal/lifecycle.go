@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// longPoll is how long Modal may hold a call that waits, in seconds.
+	// longPoll is the longest time that Modal may hold a waiting call, in seconds.
 	longPoll = 50
-	// recent is how far back dead sandboxes are listed; a live one is never older.
+	// recent is the maximum age of listed sandboxes; a live one is never older.
 	recent = 25 * time.Hour
 )
 
@@ -37,7 +37,7 @@ func (p *Provider) Get(ctx context.Context, id string) (core.Sandbox, error) {
 	return d.sandbox(""), nil
 }
 
-// describe asks for one sandbox: its state and its tags at once.
+// describe gets the state and the tags of one sandbox in parallel.
 func (p *Provider) describe(ctx context.Context, id string) (described, error) {
 	c, err := p.connect()
 	if client.NoAccount(err) {
@@ -61,19 +61,19 @@ func (p *Provider) describe(ctx context.Context, id string) (described, error) {
 	}
 	d := described{id: id, appID: waited.GetMetadata().
 		GetAppId(), tags: tagMap(tags.GetTags()), result: waited.GetResult()}
-	// Whether one of the first generation still waits for a machine only the list tells: the second's creation waits
-	// for it.
+	// Only the list shows whether a sandbox of the first generation is queued. The creation of the second generation waits
+	// for a machine.
 	if sb := d.sandbox(""); sb.State.Live() && !firstGeneration(id) || d.gone() {
 		return d, nil
 	}
-	// When it ended only the list tells. Without that it has ended all the same.
+	// Only the list has the time of the end. Without the list, the sandbox has still ended.
 	if whole, err := p.listed(ctx, d); err == nil {
 		return whole, nil
 	}
 	return d, nil
 }
 
-// listed asks for all that Modal says of a sandbox in a list: its image, and when it was made and ended, among it.
+// listed gets a sandbox's entry in Modal's list, which has its image and the times of its creation and end.
 func (p *Provider) listed(ctx context.Context, d described) (described, error) {
 	_, raw, err := p.control(ctx, "get")
 	if err != nil {
@@ -98,7 +98,7 @@ func (p *Provider) listed(ctx context.Context, d described) (described, error) {
 	}
 }
 
-// missing classifies an error about a sandbox; what the cache says of one that is not there is dropped.
+// missing classifies an error about a sandbox. It removes the cache entry of a sandbox that does not exist.
 func (p *Provider) missing(c *client.Client, op, id string, err error) error {
 	if code := status.Code(err); code == codes.NotFound || code == codes.InvalidArgument {
 		c.Cache.Put(client.CachedTasks, id, "")
@@ -107,7 +107,7 @@ func (p *Provider) missing(c *client.Client, op, id string, err error) error {
 	return client.Classify(op, id, err)
 }
 
-// firstGeneration tells a sandbox's backend by its id, as the SDK does.
+// firstGeneration reports whether a sandbox belongs to Modal's first backend, by its id, as the SDK does.
 func firstGeneration(id string) bool {
 	rest, ok := strings.CutPrefix(id, IDPrefix)
 	return ok && len(rest) == 22
@@ -131,13 +131,13 @@ func tagsGet(ctx context.Context, raw pb.ModalClientClient, id string) (*pb.Sand
 	return raw.SandboxTagsGetV2(ctx, request)
 }
 
-// List implements core.Provider. It asks for the apps, then for the sandboxes of all apps at once.
+// List implements core.Provider. It lists the apps, then the sandboxes of all apps in parallel.
 func (p *Provider) List(ctx context.Context) ([]core.Sandbox, error) {
 	return p.ListFiltered(ctx, core.ListFilter{All: true})
 }
 
-// ListFiltered implements core.FilterLister: one app, those with a label of a value, and those that live Modal finds
-// itself.
+// ListFiltered implements core.FilterLister. It lists only matching apps. Modal itself filters by label values and by
+// live state.
 func (p *Provider) ListFiltered(ctx context.Context, filter core.ListFilter) ([]core.Sandbox, error) {
 	c, raw, err := p.control(ctx, "list")
 	if client.NoAccount(err) {
@@ -158,21 +158,21 @@ func (p *Provider) ListFiltered(ctx context.Context, filter core.ListFilter) ([]
 	err = client.Each(apps, func(i int, app *pb.AppListResponse_AppListItem) (err error) {
 		lists[i], err = listApp(ctx, raw, app, filter)
 		if status.Code(err) == codes.NotFound {
-			return nil // it has gone meanwhile
+			return nil // the app has just been removed
 		}
 		return err
 	})
 	return slices.Concat(lists...), client.Classify("list", "", err)
 }
 
-// listApp pages through one app's sandboxes, the youngest first, until none can be alive any more. How many are on a
-// page Modal does not tell, so only an empty one is known to be the last, as in its SDK.
+// listApp pages through one app's sandboxes, newest first, until none can be alive. Modal does not report the page
+// size, so only an empty page is the last, as in its SDK.
 func listApp(
 	ctx context.Context, raw pb.ModalClientClient, app *pb.AppListResponse_AppListItem, filter core.ListFilter,
 ) ([]core.Sandbox, error) {
 	var tags []*pb.SandboxTag
 	for name, value := range filter.Labels {
-		if value != "" { // one that fits any value Modal cannot look for
+		if value != "" { // Modal cannot filter by a label with any value
 			tags = append(tags, pb.SandboxTag_builder{TagName: name, TagValue: value}.Build())
 		}
 	}
@@ -201,7 +201,7 @@ func listApp(
 	}
 }
 
-// FindName implements core.Finder: by the cache, else among the sandboxes of all apps.
+// FindName implements core.Finder. It tries the cache, then the sandboxes of all apps.
 func (p *Provider) FindName(ctx context.Context, name string) (core.Sandbox, error) {
 	c, err := p.connect()
 	if err != nil {
@@ -314,8 +314,8 @@ func (p *Provider) End(ctx context.Context, id string) (*int, error) {
 	return returnCode(reply.GetExistingResult()), p.dismiss(ctx, c, raw, id)
 }
 
-// returnCode is a sandbox's exit code as Modal's SDKs tell it: its entry command's, 124 when its time was over, 137
-// when somebody ended it.
+// returnCode returns a sandbox's exit code as Modal's SDKs define it. That is the entry command's code, 124 after a
+// timeout, or 137 after a termination. It is nil for a live sandbox.
 func returnCode(result *pb.GenericResult) *int {
 	code := int(result.GetExitcode())
 	switch result.GetStatus() { //nolint:exhaustive // all others have a code of their own

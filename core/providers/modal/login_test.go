@@ -13,7 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/modal/client"
 )
 
-// A token that Modal takes goes into the file; all else that stands there stays, comments included.
+// A valid token is written to the file. The rest of the file stays unchanged, including comments.
 func TestLogin(t *testing.T) {
 	newRig(t, nil)
 	for name, test := range map[string]struct{ profile, old, want string }{
@@ -65,7 +65,7 @@ func TestLogin(t *testing.T) {
 			}
 		})
 	}
-	// A file that cannot be read is said with the line's number and without what stands there.
+	// The error for an invalid file has the line's number but not its text.
 	broken := filepath.Join(t.TempDir(), "modal.toml")
 	if err := os.WriteFile(broken, []byte("[work]\ntoken_secret = as-planted\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestLogin(t *testing.T) {
 		t.Errorf("a broken file: %v", err)
 	}
 	t.Setenv("MODAL_CONFIG_PATH", filepath.Join(t.TempDir(), "none"))
-	// A token that cannot be sent is refused before any request, also when it comes from a variable.
+	// A token that cannot be sent is rejected before any request, even if it comes from a variable.
 	for _, login := range []client.Login{
 		{TokenID: "ak-é", Secret: core.NewSecretValue("as-1")},
 		{TokenID: "ak-1", Secret: core.NewSecretValue("as-planted\n")},
@@ -95,7 +95,7 @@ func TestLogin(t *testing.T) {
 			t.Errorf("found as %+v", account)
 		}
 	}
-	// A profile with OAuth credentials stays as it is.
+	// A profile with OAuth credentials stays unchanged.
 	integration := filepath.Join(t.TempDir(), "modal.toml")
 	const oauth = "[local]\noauth_client_id = 'cid'\n"
 	if err := os.WriteFile(integration, []byte(oauth), 0o600); err != nil {
@@ -105,7 +105,7 @@ func TestLogin(t *testing.T) {
 	if text, readErr := os.ReadFile(integration); !errors.Is(err, core.KindConflict) || string(text) != oauth {
 		t.Errorf("%v; the file is %q, %v", err, text, readErr)
 	}
-	// A token that is refused changes nothing.
+	// A rejected token changes nothing.
 	file := filepath.Join(t.TempDir(), "modal.toml")
 	if _, err := (client.Login{
 		TokenID: tokenID, Secret: core.NewSecretValue("wrong"), File: file,

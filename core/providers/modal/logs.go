@@ -22,25 +22,25 @@ import (
 )
 
 const (
-	// glance is the silence that ends a reading which only looks for the last lines before it follows the output. If it
-	// is too short more lines are shown, never fewer.
+	// glance is the silence that ends the search for the last lines before the output is followed. If it is too short,
+	// more lines are shown, never fewer.
 	glance = 500 * time.Millisecond
 	// forever is the patience of a reader that waits for the stream's end.
 	forever = time.Duration(math.MaxInt64)
 )
 
-// A command that writes all the time is never quiet: when less than lullBytes came in lullTime, that is new output and
-// no backlog.
+// A command that writes constantly is never quiet. So less than lullBytes in lullTime counts as new output, not as
+// backlog.
 const (
 	lullTime  = time.Second
 	lullBytes = 32 << 10
 )
 
-// clockSkew is how far this machine's clock may be behind Modal's.
+// clockSkew is the longest time that this machine's clock may be behind Modal's.
 const clockSkew = time.Minute
 
-// lull tells when the output so far of a command that runs has been read: after a silence, or when it comes as slowly
-// as it is written. The time that the reader of the output needs does not count.
+// lull detects that the output so far of a running command has been read. That is after a silence, or when output comes
+// as slowly as it is written. The time that the consumer of the output needs does not count.
 type lull struct {
 	silence time.Duration
 	timer   *time.Timer
@@ -50,14 +50,14 @@ type lull struct {
 	bytes   int
 }
 
-// newLull calls end after a silence; stop releases it.
+// newLull returns a lull that calls end after a silence; stop releases it.
 func newLull(silence time.Duration, end func()) *lull {
 	return &lull{silence: silence, timer: time.AfterFunc(silence, end), from: time.Now()}
 }
 
 func (l *lull) stop() { l.timer.Stop() }
 
-// wait begins to wait for output.
+// wait starts a wait for output.
 func (l *lull) wait() {
 	l.timer.Reset(l.silence)
 	l.from = time.Now()
@@ -83,8 +83,8 @@ func (l *lull) came(bytes int) (over bool) {
 // followed is read to the end of its stream. A running entry command is read to the end of Modal's stored log. The API
 // reports no end for another running command: soFar describes where reading stops, and opts.Notice reports that.
 //
-// Modal keeps a command's bytes without their times, so a record's time is when it was read. In the stored log each
-// entry has its time.
+// Modal keeps a command's bytes without their times, so a record has the time when it was read. Entries of the stored
+// log have their own times.
 func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) iter.Seq2[core.LogRecord, error] {
 	if !opts.Since.IsZero() || !opts.Until.IsZero() || opts.Times && opts.Exec == "" && !opts.Follow {
 		return p.logsBetween(ctx, id, opts)
@@ -124,7 +124,7 @@ func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) it
 	}
 }
 
-// entryLogs reads what an entry command has written so far. While it runs Modal's stored log has an end and its stream
+// entryLogs reads the output so far of an entry command. While it runs, Modal's stored log has an end, but its stream
 // has none.
 func (p *Provider) entryLogs(ctx context.Context, id string, opts core.LogOptions) iter.Seq2[core.LogRecord, error] {
 	return func(yield func(core.LogRecord, error) bool) {
@@ -154,7 +154,7 @@ func (p *Provider) execRuns(ctx context.Context, id, exec string) (bool, error) 
 	return err == nil && !reply.HasExitStatus(), err
 }
 
-// poll asks how a command ended, if it has. KindNotFound: the sandbox has no such command.
+// poll returns a command's status: its end if it has ended. KindNotFound: the sandbox has no such command.
 func (p *Provider) poll(ctx context.Context, id, exec string) (*pb.TaskExecPollResponse, error) {
 	r, err := p.router(ctx, id, true)
 	if err != nil {
@@ -173,10 +173,10 @@ func (r *router) poll(ctx context.Context, exec string) (*pb.TaskExecPollRespons
 	return reply, nil
 }
 
-// tailer reads one stream of a command's output until its end, or until it has been silent for so long.
+// tailer reads one stream of a command's output until its end, or until no output has come for the time silence.
 type tailer func(ctx context.Context, stream core.Stream, silence time.Duration, items chan<- logItem)
 
-// tailer finds out how a command's output is read.
+// tailer returns the function that reads a command's output.
 func (p *Provider) tailer(ctx context.Context, id, exec string) (tailer, error) {
 	if exec == "" && firstGeneration(id) {
 		_, raw, err := p.control(ctx, "logs")
@@ -188,7 +188,7 @@ func (p *Provider) tailer(ctx context.Context, id, exec string) (tailer, error) 
 	}, err
 }
 
-// logsBetween reads what the entry command wrote in a time.
+// logsBetween reads the entry command's output of a time range.
 func (p *Provider) logsBetween(ctx context.Context, id string, opts core.LogOptions) iter.Seq2[core.LogRecord, error] {
 	return func(yield func(core.LogRecord, error) bool) {
 		if opts.Follow || opts.Exec != "" {
@@ -231,7 +231,7 @@ func (p *Provider) stored(
 	yieldRecords(records, opts.Tail, yield)
 }
 
-// entries asks for the log of a time, oldest first.
+// entries returns the stored log of a time range, oldest first.
 func (p *Provider) entries(
 	ctx context.Context, sb core.Sandbox, since, until time.Time,
 ) iter.Seq2[sdk.LogEntry, error] {
@@ -275,11 +275,11 @@ func (p *Provider) entries(
 	}
 }
 
-// storedEntries is the most entries that one answer of Modal's stored log has: the SDK's maxLogFetchEntries. It asks
-// for the shortest time that Modal counts in, two seconds, before it takes an answer that may be cut.
+// storedEntries is the most entries in one answer of Modal's stored log: the SDK's maxLogFetchEntries. The SDK accepts
+// a full answer only for Modal's shortest time range, two seconds.
 const storedEntries = 20_000
 
-// completeness notices an answer of the stored log that is full, so that entries may be missing.
+// completeness detects a full answer of the stored log, from which entries may be missing.
 type completeness struct{ cut atomic.Bool }
 
 func (c *completeness) see(reply any) {
@@ -307,7 +307,7 @@ func (c *completeness) err(id string) error {
 		WithHint("sb logs --follow %s reads the stream itself", id)
 }
 
-// output merges a command's two streams. Each ends, or is over when it has been silent for so long.
+// output merges a command's two streams. Each is read to its end, or until no output has come for the time silence.
 func output(ctx context.Context, tail tailer, silence time.Duration) (iter.Seq[logItem], func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	items := make(chan logItem)
@@ -370,7 +370,7 @@ func logError(id, exec string, err error) error {
 	return client.Classify("logs", id, err)
 }
 
-// readStream reads until the stream's end, or until it has been silent for so long.
+// readStream reads until the stream's end, or until no output has come for the time silence.
 func (r *router) readStream(
 	ctx context.Context, exec string, stream core.Stream, silence time.Duration, offset *uint64, items chan<- logItem,
 	p *patience,
@@ -410,7 +410,7 @@ func (r *router) readStream(
 	}
 }
 
-// openOutput opens a stream of output at an offset. The returned function yields a piece of data and its offset.
+// openOutput opens a stream of output at an offset. The returned function returns a piece of data and its offset.
 func (r *router) openOutput(
 	ctx context.Context, exec string, stream core.Stream, offset uint64,
 ) (func() ([]byte, uint64, error), error) {
@@ -445,7 +445,7 @@ func (r *router) openOutput(
 	}, err
 }
 
-// yieldRecords yields all records, or with lines of 0 and more the last lines.
+// yieldRecords yields all records. If lines is not negative, it yields only the last lines.
 func yieldRecords(records iter.Seq[logItem], lines int, yield func(core.LogRecord, error) bool) {
 	if lines >= 0 {
 		yieldTail(records, lines, yield)
@@ -458,7 +458,7 @@ func yieldRecords(records iter.Seq[logItem], lines int, yield func(core.LogRecor
 	}
 }
 
-// yieldTail yields the last lines of what there is.
+// yieldTail yields the last lines of all records.
 func yieldTail(records iter.Seq[logItem], lines int, yield func(core.LogRecord, error) bool) {
 	var kept []core.LogRecord
 	for item := range records {
@@ -483,7 +483,7 @@ func yieldTail(records iter.Seq[logItem], lines int, yield func(core.LogRecord, 
 	}
 }
 
-// tailOffset says how many bytes of each stream come before its last lines.
+// tailOffset returns the number of bytes of each stream before the last lines.
 func tailOffset(records iter.Seq[logItem], lines int) map[core.Stream]int {
 	type line struct {
 		stream core.Stream
@@ -491,7 +491,7 @@ func tailOffset(records iter.Seq[logItem], lines int) map[core.Stream]int {
 	}
 	var all []line
 	total := map[core.Stream]int{}
-	open := map[core.Stream]int{} // the line of a stream that has no end yet
+	open := map[core.Stream]int{} // the unfinished line of each stream
 	for item := range records {
 		stream := item.record.Stream
 		for text := range bytes.Lines(item.record.Data) {
@@ -513,7 +513,7 @@ func tailOffset(records iter.Seq[logItem], lines int) map[core.Stream]int {
 	return total
 }
 
-// skipBytes leaves out the beginning of each stream.
+// skipBytes skips the first bytes of each stream.
 func skipBytes(records iter.Seq[logItem], skip map[core.Stream]int) iter.Seq[logItem] {
 	return func(yield func(logItem) bool) {
 		for item := range records {

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// logged returns what Logs yields, as one text.
+// logged returns the output of Logs as one text.
 func logged(t *testing.T, p *modal.Provider, id string, opts core.LogOptions) (string, []core.LogRecord) {
 	t.Helper()
 	var text strings.Builder
@@ -29,7 +29,7 @@ func logged(t *testing.T, p *modal.Provider, id string, opts core.LogOptions) (s
 	return text.String(), records
 }
 
-// The entry command's output is known with its times.
+// The entry command's output has times and can be read by time range.
 func TestLogsOfATime(t *testing.T) {
 	p := modal.New(newRig(t, nil).opts)
 	defer func() { _ = p.Close() }()
@@ -88,7 +88,7 @@ func eventually(t *testing.T, done func() bool) {
 	}
 }
 
-// A stream that pauses is not at its end: no reading loses output, whatever has ended or still runs.
+// A pause of a stream is not its end. No read loses output, whether the command and the sandbox run or have ended.
 func TestLogsArePausedInTheMiddle(t *testing.T) {
 	const size, stop = 40 << 20, 18 << 20
 	r := newRig(t, nil)
@@ -161,7 +161,7 @@ func TestLogsOfRunningCommand(t *testing.T) {
 					t.Fatal(err)
 				}
 				if size == 0 {
-					time.Sleep(time.Second) // longer than a silence
+					time.Sleep(time.Second) // longer than the silence that ends a read
 				}
 				size, last = size+len(record.Data), string(record.Data)
 			}
@@ -172,8 +172,8 @@ func TestLogsOfRunningCommand(t *testing.T) {
 	}
 }
 
-// The read of a running command's output is over when a call is answered behind it, however long the link stalls and
-// however slow it is. A command that keeps writing does not keep the read from its end.
+// The read of a running command's output ends when an answer arrives after it, even over a slow or stalled link. It
+// also ends if the command keeps writing.
 func TestLogsOverABadLink(t *testing.T) {
 	const size = 400 << 10
 	r := newRig(t, nil)

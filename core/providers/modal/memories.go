@@ -14,7 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
-// memories are the checkpoints that were made on this machine with one account: a file for each, named after it.
+// memories stores the checkpoints that were made on this machine with one account. Each has a file of its name.
 type memories struct{ dir string }
 
 func (p *Provider) memories(c *client.Client) memories {
@@ -26,12 +26,12 @@ func (p *Provider) memories(c *client.Client) memories {
 
 func (m memories) file(name string) string { return filepath.Join(m.dir, name+".json") }
 
-// errNoState is a provider that has nowhere to keep anything.
+// errNoState is the error of a provider without a state directory.
 var errNoState = core.Errorf(
 	core.KindUnavailable, "modal.checkpoint", "", "there is no state directory to keep names of checkpoints in",
 )
 
-// add keeps one. fs.ErrExist: there is one of that name.
+// add stores a checkpoint. fs.ErrExist: the name is taken.
 func (m memories) add(made core.Checkpoint) error {
 	if m.dir == "" {
 		return errNoState
@@ -46,7 +46,7 @@ func (m memories) add(made core.Checkpoint) error {
 	return atomicfile.CreateDurable(m.file(made.Name), text, 0o600)
 }
 
-// read returns one.
+// read returns the checkpoint of a name.
 func (m memories) read(name string) (core.Checkpoint, error) {
 	var kept core.Checkpoint
 	if m.dir == "" || core.ValidateName("checkpoint", name) != nil {
@@ -59,7 +59,7 @@ func (m memories) read(name string) (core.Checkpoint, error) {
 	return kept, err
 }
 
-// list returns all that have not expired, and removes the others.
+// list returns all unexpired checkpoints and removes the others.
 func (m memories) list(now time.Time) ([]core.Checkpoint, error) {
 	if m.dir == "" {
 		return nil, nil
@@ -76,7 +76,7 @@ func (m memories) list(now time.Time) ([]core.Checkpoint, error) {
 		}
 		kept, err := m.read(name)
 		switch {
-		case err != nil: // damaged, or removed meanwhile
+		case err != nil: // damaged, or just removed
 		case now.After(kept.Expires):
 			if err := m.remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, err
@@ -88,7 +88,7 @@ func (m memories) list(now time.Time) ([]core.Checkpoint, error) {
 	return list, nil
 }
 
-// remove forgets one.
+// remove removes a checkpoint.
 func (m memories) remove(name string) error {
 	if m.dir == "" || core.ValidateName("checkpoint", name) != nil {
 		return fs.ErrNotExist

@@ -14,25 +14,25 @@ import (
 // Name is the provider's name.
 const Name = "modal"
 
-// IDPrefix begins the id of each of Modal's sandboxes.
+// IDPrefix is the prefix of the ids of Modal's sandboxes.
 const IDPrefix = "sb-"
 
 // Options configure the provider. Credentials and the server are found as Modal's own tools find them.
 type Options struct {
-	// CacheDir is where ids are remembered; "" remembers none.
+	// CacheDir is the directory of cached ids; "" caches none.
 	CacheDir string
-	// StateDir is where the names of checkpoints are kept; "" makes none.
+	// StateDir is the directory of the names of checkpoints; "" disables checkpoints.
 	StateDir string
 }
 
-// Factory returns how the provider is opened.
+// Factory returns the provider's factory.
 func Factory(opts Options) core.Factory {
 	return core.Factory{Name: Name, IDPrefix: IDPrefix, CheckSpec: modalspec.Check, Open: func() (core.Provider, error) {
 		return New(opts), nil
 	}}
 }
 
-// Provider is a client of Modal. One connection serves all operations; it is made when it is first needed.
+// Provider is a client of Modal. It connects at first use, and all operations share the connection.
 type Provider struct {
 	*files.Files
 
@@ -51,7 +51,7 @@ func New(opts Options) *Provider {
 	return p
 }
 
-// programs runs programs for file operations.
+// programs returns the starter of programs for file operations.
 func (p *Provider) programs() files.Programs {
 	return files.Programs{Start: func(ctx context.Context, id string, spec core.ExecSpec) (files.Process, error) {
 		started, err := p.start(ctx, id, spec)
@@ -90,7 +90,7 @@ var (
 	_ core.FileWatcher      = (*Provider)(nil)
 )
 
-// connect returns the client, and makes it when it is first needed. No call is made yet.
+// connect returns the client and creates it at first use. It makes no call.
 func (p *Provider) connect() (*client.Client, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

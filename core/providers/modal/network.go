@@ -12,8 +12,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 )
 
-// SetNetwork implements core.NetworkPolicer. Modal knows allow-lists only on a sandbox that runs: an empty one is none,
-// and one that allows everything is all.
+// SetNetwork implements core.NetworkPolicer. For a running sandbox Modal has only allow-lists. An empty one means no
+// network, and one that allows everything means all.
 func (p *Provider) SetNetwork(ctx context.Context, id string, network core.Network) (core.Sandbox, error) {
 	access := pb.NetworkAccess_builder{NetworkAccessType: pb.NetworkAccess_ALLOWLIST}
 	switch network.Mode {

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// The stand-in for Modal holds a sandbox that runs to its new policy.
+// The test server enforces a new policy on a running sandbox.
 func TestPolicyChangeHolds(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
@@ -25,7 +25,7 @@ func TestPolicyChangeHolds(t *testing.T) {
 	if !ok {
 		t.Fatal("the backend tells no refusals")
 	}
-	// An answer to the refused comes at once, however slow the machine is; what is allowed gets none from that address.
+	// A denied connection is answered at once, even on a slow machine. An allowed one gets no answer from that address.
 	refusals := func(patience string) (count int) {
 		t.Helper()
 		process, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"bash", "-c", "timeout " + patience +
@@ -53,7 +53,7 @@ func TestPolicyChangeHolds(t *testing.T) {
 	for i, step := range []struct {
 		network  core.Network
 		patience string // seconds
-		want     int    // refusals in all
+		want     int    // total denials
 	}{
 		{core.Network{Mode: core.NetworkAll}, "1", 0},
 		{core.Network{Mode: core.NetworkNone}, "60", 1},

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 )
 
-// An integration's credentials do all that a token does: with a client secret, and with a key that signs.
+// An integration's credentials work like a token, both with a client secret and with a signing key.
 func TestOAuth(t *testing.T) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {

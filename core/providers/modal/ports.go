@@ -14,10 +14,10 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/modal/client"
 )
 
-// tunnelPatience is how long Modal may take to open tunnels, in seconds.
+// tunnelPatience is the longest time for Modal to open tunnels, in seconds.
 const tunnelPatience = 50
 
-// ports asks where a sandbox's ports are reachable.
+// ports returns the tunnels of a sandbox, sorted by port.
 func (p *Provider) ports(ctx context.Context, id string) ([]*pb.TunnelData, error) {
 	_, raw, err := p.control(ctx, "ports")
 	if err != nil {
@@ -43,7 +43,7 @@ func (p *Provider) ports(ctx context.Context, id string) ([]*pb.TunnelData, erro
 	return tunnels, nil
 }
 
-// address is where a tunnel is reached: without TLS where it was asked for so.
+// address returns the address of a tunnel. It is the one without TLS if the tunnel has one.
 func address(tunnel *pb.TunnelData) string {
 	host, port := tunnel.GetHost(), tunnel.GetPort()
 	if tunnel.GetUnencryptedHost() != "" {
@@ -52,7 +52,7 @@ func address(tunnel *pb.TunnelData) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
-// mappings are a sandbox's ports as it shows them.
+// mappings converts tunnels to port mappings.
 func mappings(tunnels []*pb.TunnelData) []core.PortMapping {
 	list := make([]core.PortMapping, len(tunnels))
 	for i, tunnel := range tunnels {
@@ -61,8 +61,7 @@ func mappings(tunnels []*pb.TunnelData) []core.PortMapping {
 	return list
 }
 
-// Tunnels implements core.Tunneler. Modal tells of a port whether it has TLS, not whether it speaks HTTP/2: that the
-// spec does.
+// Tunnels implements core.Tunneler. Modal reports whether a port has TLS. Only the spec records whether it has HTTP/2.
 func (p *Provider) Tunnels(ctx context.Context, id string) ([]core.Tunnel, error) {
 	var d described
 	var found []*pb.TunnelData
@@ -95,7 +94,7 @@ func (p *Provider) Tunnels(ctx context.Context, id string) ([]core.Tunnel, error
 		case t.Protocol == core.PortTCP:
 		case tunnel.GetUnencryptedHost() != "" && tunnel.GetUnencryptedHost() == tunnel.GetHost() &&
 			loopback(tunnel.GetHost()):
-			t.URL = "http://" + t.Address // a Modal of one's own has no TLS
+			t.URL = "http://" + t.Address // "sb modal serve" has no TLS
 		default:
 			t.Address = net.JoinHostPort(tunnel.GetHost(), strconv.Itoa(int(tunnel.GetPort())))
 			t.URL = "https://" + strings.TrimSuffix(t.Address, ":443")

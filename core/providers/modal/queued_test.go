@@ -13,7 +13,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// While a sandbox with a GPU waits for a machine, others see it as queued: it has not started, so it costs nothing.
+// While a sandbox with a GPU waits for a machine, other processes see it as queued. It has not started, so it costs
+// nothing.
 func TestQueued(t *testing.T) {
 	r := newRig(t, nil)
 	r.faults.SetScheduling(time.Hour)

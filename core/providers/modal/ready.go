@@ -11,7 +11,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/modal/client"
 )
 
-// WaitReady implements core.ReadyWaiter: Modal probes where the sandbox runs.
+// WaitReady implements core.ReadyWaiter. Modal runs the probe on the sandbox's machine.
 func (p *Provider) WaitReady(ctx context.Context, id string) error {
 	r, err := p.router(ctx, id, false)
 	if err != nil {
@@ -39,7 +39,7 @@ func (p *Provider) WaitReady(ctx context.Context, id string) error {
 	}
 }
 
-// neverReady says why a sandbox will not become ready: it has ended, or it has no probe.
+// neverReady returns the reason why a sandbox cannot become ready: it has ended, or it has no probe.
 func (p *Provider) neverReady(ctx context.Context, id string, cause error) error {
 	sb, err := p.Get(ctx, id)
 	if err != nil {

@@ -12,16 +12,16 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Tags that sb sets beside the labels, which are tags, too.
+// Tags that sb sets in addition to the labels, which are also tags.
 const (
 	recordTag = "sb-record" // a record
-	goneTag   = "sb-gone"   // somebody has removed what is left of it
+	goneTag   = "sb-gone"   // the sandbox was removed after its end
 )
 
-// recordLimit is the largest record in bytes; of one beyond it the longest of what can be long is left out.
+// recordLimit is the size limit of a record, in bytes. A larger record omits its longest fields.
 const recordLimit = 4 << 10
 
-// record is what sb keeps of a sandbox in its tags.
+// record is the data that sb stores in a sandbox's tags.
 type record struct {
 	Spec  core.Spec  `json:"spec"`
 	Lease core.Lease `json:"lease"`
@@ -29,7 +29,7 @@ type record struct {
 	Omitted []string `json:"omitted,omitempty"`
 }
 
-// tagsOf are the tags that a sandbox is launched with.
+// tagsOf returns the tags for the launch of a sandbox.
 func tagsOf(spec core.Spec, lease core.Lease) map[string]string {
 	tags := maps.Clone(spec.Labels)
 	if tags == nil {
@@ -41,7 +41,7 @@ func tagsOf(spec core.Spec, lease core.Lease) map[string]string {
 	return tags
 }
 
-// text is the record as a tag has it.
+// text returns the record as the value of a tag.
 func (r record) text() string {
 	text, err := json.Marshal(r)
 	for err == nil && len(text) > recordLimit && r.omitLongest() {
@@ -53,7 +53,7 @@ func (r record) text() string {
 	return string(text)
 }
 
-// omitLongest leaves out the longest field of those that can be long; false says that there is none.
+// omitLongest omits the longest of the fields that can be long. It returns false if none is left.
 func (r *record) omitLongest() bool {
 	longest, size := "", len("null")
 	var omit func()
@@ -80,13 +80,13 @@ func (r *record) omitLongest() bool {
 	return true
 }
 
-// described is what Modal says of one sandbox.
+// described is Modal's description of one sandbox.
 type described struct {
 	id, name, appID string
 	created         time.Time
 	tags            map[string]string
 	result          *pb.GenericResult
-	started         time.Time // zero of a sandbox that is queued, and where Modal does not tell
+	started         time.Time // zero if the sandbox is queued or Modal reports no time
 	queued          bool
 	ended           time.Time
 	gpu             string
@@ -105,7 +105,7 @@ func tagMap(list []*pb.SandboxTag) map[string]string {
 	return tags
 }
 
-// fromUnix is a time as Modal's messages have it; zero is none.
+// fromUnix converts a time of Modal's messages; 0 means no time.
 func fromUnix(seconds float64) time.Time {
 	if seconds <= 0 {
 		return time.Time{}
@@ -133,7 +133,7 @@ func fromInfo(info *pb.SandboxInfo) described {
 	return d
 }
 
-// sandbox puts together what core wants to know. Sandboxes that sb did not make have no record.
+// sandbox converts the description. Sandboxes of other clients have no record.
 func (d described) sandbox(app string) core.Sandbox {
 	var rec record
 	_ = json.Unmarshal([]byte(d.tags[recordTag]), &rec)
@@ -188,12 +188,12 @@ func (d described) sandbox(app string) core.Sandbox {
 	return sb
 }
 
-// gone says that nothing is left that a user could want: somebody terminated the sandbox, or removed it after its end.
+// gone reports whether sb no longer shows the sandbox: it was terminated, or removed after its end.
 func (d described) gone() bool {
 	return d.tags[goneTag] != "" || d.result.GetStatus() == pb.GenericResult_GENERIC_STATUS_TERMINATED
 }
 
-// end tells how a sandbox ended, if it has.
+// end sets the state, reason and exit code of a sandbox that has ended.
 func (d described) end(sb *core.Sandbox) {
 	if code := returnCode(d.result); d.tags[recordTag] == "" || len(sb.Spec.Command) > 0 ||
 		slices.Contains(sb.Omitted, "command") {
@@ -217,7 +217,7 @@ func (d described) end(sb *core.Sandbox) {
 	case pb.GenericResult_GENERIC_STATUS_MEMORY_MANAGER_EVICTION:
 		sb.State, sb.Reason = core.StateFailed, core.ReasonMemory
 	case pb.GenericResult_GENERIC_STATUS_INTERNAL_FAILURE:
-		sb.ExitCode = nil // what became of it is not known
+		sb.ExitCode = nil // its end is unknown
 		sb.State, sb.Reason = core.StateLost, core.ReasonCrash
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// A field that is too long for a sandbox's record is listed in Omitted, and the other fields stay. Move refuses a
+// A field that is too long for a sandbox's record is listed in Omitted, and the other fields stay. Move rejects a
 // sandbox whose command was omitted; a move of paths only warns.
 func TestLongSpecs(t *testing.T) {
 	r := newRig(t, nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// A removal that is broken off stops inside the sandbox, too.
+// A canceled removal also stops inside the sandbox.
 func TestRemoveStops(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)

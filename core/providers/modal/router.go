@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	// attempts is how often a call is made again that may be, without any progress in between.
+	// attempts is the most retries of a call without progress.
 	attempts = 8
-	// firstDelay and lastDelay bound how long it waits in between.
+	// firstDelay and lastDelay are the bounds of the delay between retries.
 	firstDelay = 20 * time.Millisecond
 	lastDelay  = 2 * time.Second
 	maxMessage = 100 << 20
@@ -40,7 +40,7 @@ type router struct {
 	address string
 	conn    *grpc.ClientConn
 	stub    pb.TaskCommandRouterClient
-	// meter counts what comes through the connection; nil where nothing asks.
+	// meter counts the traffic of the connection; it may be nil.
 	meter *meter
 
 	mu    sync.Mutex
@@ -49,7 +49,7 @@ type router struct {
 
 func (r *router) close() { _ = r.conn.Close() }
 
-// remember keeps what a launch told of the way to a sandbox.
+// remember stores a connection to a new sandbox with the access data of the launch.
 func (p *Provider) remember(id string, c *client.Client, task string, access *pb.CommandRouterAccess) {
 	if task == "" || access == nil {
 		return
@@ -59,7 +59,7 @@ func (p *Provider) remember(id string, c *client.Client, task string, access *pb
 	}
 }
 
-// keep makes a connection the one of its sandbox, unless there is one already.
+// keep stores the connection of a sandbox unless there is one already. It returns the stored one.
 func (p *Provider) keep(id string, r *router) *router {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,8 +81,8 @@ func (p *Provider) forget(id string) {
 	}
 }
 
-// router returns the connection to a sandbox, and makes it when it is first needed. Its task and the way there are
-// asked for at once. With ended a sandbox will do that does not run any more.
+// router returns the connection to a sandbox and creates it at first use. It requests the task and the access data in
+// parallel if Modal allows it. If ended is true, the sandbox may have ended.
 func (p *Provider) router(ctx context.Context, id string, ended bool) (*router, error) {
 	p.mu.Lock()
 	known := p.routers[id]
@@ -132,10 +132,10 @@ func (p *Provider) router(ctx context.Context, id string, ended bool) (*router, 
 	return p.keep(id, r), nil
 }
 
-// errFinished is a sandbox that has no task any more.
+// errFinished is the error for a sandbox that no longer has a task.
 var errFinished = errors.New("the sandbox has finished")
 
-// askTask asks which task a sandbox is. A sandbox that waits to be scheduled is waited for.
+// askTask returns the task of a sandbox. It waits until the sandbox is scheduled.
 func askTask(ctx context.Context, raw pb.ModalClientClient, id string) (string, error) {
 	request := pb.SandboxGetTaskIdRequest_builder{SandboxId: id}.Build()
 	for delay := firstDelay; ; delay = min(2*delay, lastDelay) {
@@ -160,7 +160,7 @@ func askTask(ctx context.Context, raw pb.ModalClientClient, id string) (string, 
 	}
 }
 
-// askWay asks where a sandbox's commands are run, and for a token for there.
+// askWay returns the address of the server that runs a sandbox's commands, and a token for it.
 func askWay(ctx context.Context, raw pb.ModalClientClient, id, task string) (address, token string, err error) {
 	if firstGeneration(id) {
 		reply, err := raw.TaskGetCommandRouterAccess(ctx, pb.TaskGetCommandRouterAccessRequest_builder{TaskId: task}.Build())
@@ -172,8 +172,8 @@ func askWay(ctx context.Context, raw pb.ModalClientClient, id, task string) (add
 	return reply.GetUrl(), reply.GetJwt(), err
 }
 
-// dial makes a router's connection; it is opened with the first call. TLS is left out only where the
-// control plane itself is on this machine. meter may be nil.
+// dial creates a router, which connects with its first call. It omits TLS only if the control plane is also on this
+// machine. meter may be nil.
 func dial(c *client.Client, id, task, address, token string, meter *meter) (*router, error) {
 	at, err := url.Parse(address)
 	if err != nil || at.Scheme != "https" {
@@ -206,7 +206,7 @@ func dial(c *client.Client, id, task, address, token string, meter *meter) (*rou
 	}, nil
 }
 
-// metered makes another connection to the same place, which meter counts. The caller closes it.
+// metered creates another connection to the same server, which meter counts. The caller closes it.
 func (r *router) metered(meter *meter) (*router, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -255,7 +255,7 @@ func (r *router) refresh(ctx context.Context) error {
 	return nil
 }
 
-// passing says whether a call that failed this way may succeed when it is made again.
+// passing reports whether a retry may succeed after a failure with this code.
 func passing(code codes.Code) bool {
 	switch code {
 	case codes.Unavailable, codes.Internal, codes.Unknown, codes.Canceled, codes.DeadlineExceeded, codes.Aborted:
@@ -267,7 +267,7 @@ func passing(code codes.Code) bool {
 	return false
 }
 
-// patience counts the attempts of a call that may be made again.
+// patience counts the attempts of a call that may be retried.
 type patience struct {
 	router *router
 	tries  int
@@ -277,10 +277,10 @@ type patience struct {
 
 func (r *router) patient() *patience { return &patience{router: r, delay: firstDelay} }
 
-// progress says that something went well.
+// progress resets the count after a success.
 func (p *patience) progress() { *p = patience{router: p.router, delay: firstDelay} }
 
-// again waits before the next attempt, or returns why there is none.
+// again waits before the next attempt. It returns an error if there is none.
 func (p *patience) again(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -299,7 +299,7 @@ func (p *patience) again(ctx context.Context, err error) error {
 	return sleep(ctx, delay)
 }
 
-// call makes a call that may be made again until it succeeds.
+// call makes an idempotent call and retries it after passing failures.
 func call[T any](ctx context.Context, r *router, do func(context.Context) (T, error)) (T, error) {
 	for p := r.patient(); ; {
 		reply, err := do(r.authorized(ctx))

@@ -35,8 +35,8 @@ func (s *shown) add(things ...any) {
 	}
 }
 
-// Values that are secret are in no description, error, event, log, audit record or file, whatever was done with them
-// and however it ended.
+// No description, error, event, log, audit record or file contains a secret value, after successful and failed
+// operations.
 func TestPlantedSecretsDoNotLeak(t *testing.T) {
 	const inline, sent = "planted-inline-value", "planted-exec-value"
 	const kept, wrong = "planted-kept-value", "as-planted-wrong-secret"

@@ -7,15 +7,15 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Signals by their numbers on Linux, which is what runs inside, whatever runs here.
+// Signal numbers of Linux, which runs inside sandboxes, independent of the client's system.
 const (
 	sigHup  = 1
 	sigKill = 9
 	sigPipe = 13
 )
 
-// findProcesses puts a command's processes into $pids: those that carry its mark in their environment. Modal has no
-// call that signals, and a command's number is not known outside.
+// findProcesses sets $pids to the processes with a command's mark in their environment. Modal has no call for signals
+// and does not report process ids.
 const findProcesses = `pids=; for e in /proc/[0-9]*/environ; do
 if tr '\000' '\n' <"$e" 2>/dev/null | grep -qx "` + markVariable +
 	`=$1"; then p=${e#/proc/}; pids="$pids ${p%/environ}"; fi; done
@@ -24,7 +24,7 @@ if tr '\000' '\n' <"$e" 2>/dev/null | grep -qx "` + markVariable +
 
 const killProcesses = findProcesses + `hit=; for p in $pids; do if kill -"$2" "$p"; then hit=1; elif [ -d "/proc/$p" ]; then exit 1; fi; done; [ "$hit" ] || exit 3`
 
-// resizeTerminal sets the size of the terminal that the first of them is on.
+// resizeTerminal sets the size of the terminal of the first process that has one.
 const resizeTerminal = findProcesses + `for p in $pids; do t=$(readlink "/proc/$p/fd/0"); case $t in /dev/*) exec stty rows "$2" cols "$3" <"$t";; esac; done; exit 4`
 
 // Signal implements core.Process.
@@ -81,7 +81,7 @@ func (p *Provider) run(ctx context.Context, id string, spec core.ExecSpec) (int,
 	return exit.Code, err
 }
 
-// limitedBuffer keeps the beginning of what is written to it.
+// limitedBuffer keeps the first 64 KiB of its input.
 type limitedBuffer struct{ text []byte }
 
 func (b *limitedBuffer) Write(p []byte) (int, error) {

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// snapshotTag is the tag of the images that are snapshots of sb's: Modal can only list images that have a name.
+	// snapshotTag is the tag of images that are snapshots of sb. They need a name, because Modal lists only named images.
 	snapshotTag = "sb-snapshot"
-	// defaultTTL is how long Modal's own tools keep a snapshot when nothing is said.
+	// defaultTTL is the default lifetime of a snapshot in Modal's own tools.
 	defaultTTL = 30 * 24 * time.Hour
 	// noExpiry is Modal's lifetime, in seconds, of a snapshot that never expires.
 	noExpiry = -1
 )
 
-// snapshotName is the image's name of a snapshot's.
+// snapshotName returns the image name for a snapshot's name.
 func snapshotName(name string) string {
 	if strings.Contains(name, ":") {
 		return name
@@ -30,7 +30,7 @@ func snapshotName(name string) string {
 	return name + ":" + snapshotTag
 }
 
-// Snapshot implements core.Snapshotter. A snapshot is an image of Modal's, under its name if it has one.
+// Snapshot implements core.Snapshotter. A snapshot is an image at Modal. Without a name it gets a random one.
 func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOptions) (core.Snapshot, error) {
 	if strings.HasPrefix(opts.Name, imagePrefix) || strings.ContainsAny(opts.Name, ":/ ") {
 		return core.Snapshot{}, core.Errorf(
@@ -69,7 +69,7 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 		r.client.Cache.Put(client.CachedEnds, made.ID, made.Expires.Format(time.RFC3339))
 	}
 	if made.Name == "" {
-		made.Name = core.NewName() // one without a name could not be listed
+		made.Name = core.NewName() // Modal does not list images without a name
 	}
 	raw, err := r.client.Raw(ctx)
 	if err == nil {
@@ -80,8 +80,8 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 	return made, client.Classify("snapshot", made.ID, err)
 }
 
-// snapshot keeps the whole filesystem, or one directory, as an image. One id makes one snapshot however often it is
-// asked for.
+// snapshot stores the whole filesystem or one directory as an image. All retries have the same id, so they make one
+// snapshot.
 func (r *router) snapshot(ctx context.Context, path string, seconds int64) (string, error) {
 	key := uuid.NewString()
 	if path != "" {
@@ -100,8 +100,8 @@ func (r *router) snapshot(ctx context.Context, path string, seconds int64) (stri
 	return reply.GetImageId(), err
 }
 
-// Snapshots implements core.SnapshotStore: those that have a name, for Modal lists no others. When one ends is known
-// where it was made.
+// Snapshots implements core.SnapshotStore. It returns only named snapshots, because Modal lists no others. A snapshot's
+// expiry is known only on the machine that made it.
 func (p *Provider) Snapshots(ctx context.Context) ([]core.Snapshot, error) {
 	tags, err := p.imageTags(ctx, "snapshot")
 	if err != nil || len(tags) == 0 {
@@ -144,7 +144,7 @@ func (p *Provider) MountImage(ctx context.Context, id, image, target string) err
 		return err
 	}
 	if !strings.HasPrefix(image, imagePrefix) {
-		// A directory's snapshot by its name, or an image that somebody published.
+		// It is the name of a directory's snapshot or of a published image.
 		name := snapshotName(image)
 		if published, ok := strings.CutPrefix(image, publishedPrefix); ok {
 			name = published

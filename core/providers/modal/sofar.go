@@ -15,27 +15,28 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Modal marks the end of an output stream only when its command ends. A pause says nothing: the link may stall. But the
-// answer to a call arrives behind all output that the server sent before it on the same connection. So the output so
-// far of a running command is read when calls are answered and no backlog came with the answers.
+// Modal marks the end of an output stream only when its command ends. A pause proves nothing, because the link may
+// stall. But the answer to a call arrives after all output that the server sent earlier on the same connection. So the
+// output so far has been read when answers arrive without a backlog.
 const (
-	// pollPause is the time between two polls, in which the server can send. glancePause is it for a reader that shows
-	// old output as new where it is too short, and loses none.
+	// pollPause is the time between two polls, in which the server can send. glancePause is the pause for Attach. If it is
+	// too short, old output appears as new, and none is lost.
 	pollPause   = time.Second
 	glancePause = 200 * time.Millisecond
-	// quietPolls is how many polls in a row must find no backlog. Their pauses are the server's time to begin to send.
+	// quietPolls is the number of consecutive polls without a backlog that end the read. Their pauses give the server time
+	// to start sending.
 	quietPolls = 3
-	// pollBytes is the most that may come while a poll is under way, in bytes. The answer needs a few hundred. A backlog
-	// fills the link, and brings a whole HTTP/2 frame (16 KiB) or more.
+	// pollBytes is the most bytes that may arrive during a poll. The answer has a few hundred. A backlog fills the link,
+	// and brings a whole HTTP/2 frame (16 KiB) or more.
 	pollBytes = 4 << 10
-	// freshBytes is the most output between two polls that is new output and no backlog. Without it, the read of a
-	// command that writes all the time would not end.
+	// freshBytes is the most output between two polls that counts as new, not as backlog. Without it, the read of a
+	// command that writes constantly would not end.
 	freshBytes = 32 << 10
 )
 
-// soFar reads what a command that runs has written. It reads to the end of the streams if the command ends meanwhile.
-// Else it stops after quietPolls polls without a backlog, with a pause before
-// each, and opts.Notice reports that.
+// soFar reads the output so far of a running command. If the command ends during the read, soFar reads to the end of
+// the streams. Else it stops after quietPolls polls without a backlog, with a pause before each. opts.Notice reports
+// that.
 func (p *Provider) soFar(
 	ctx context.Context, id string, opts core.LogOptions, pause time.Duration,
 ) iter.Seq[logItem] {
@@ -97,8 +98,8 @@ func (p *Provider) soFar(
 	}
 }
 
-// drained polls a command until its output so far has come. It reports false when the command has ended: then the
-// streams have an end.
+// drained polls a command until its output so far has arrived. It returns false if the command has ended, because then
+// the streams have an end.
 func (r *router) drained(ctx context.Context, exec string, pause time.Duration) (bool, error) {
 	for quiet, last := 0, r.meter.read(); quiet < quietPolls; {
 		if err := sleep(ctx, pause); err != nil {
@@ -121,14 +122,14 @@ func (r *router) drained(ctx context.Context, exec string, pause time.Duration) 
 	return true, nil
 }
 
-// meter counts what comes through the connection of a router. A nil meter counts nothing.
+// meter counts the incoming traffic of a router. A nil meter counts nothing.
 type meter struct {
 	mu    sync.Mutex
-	wire  int64 // bytes that came, of all kinds
+	wire  int64 // received bytes of all kinds
 	dials int   // connections made
 	open  int   // connections that are open
-	// output counts bytes of output. busy counts the readers that do not wait for more: their reader is slow, or they
-	// have no stream. One at the end of its stream is not busy.
+	// output counts bytes of output. busy counts the readers that do not wait for more: their consumer is slow, or they
+	// have no stream. A reader at the end of its stream is not busy.
 	output int64
 	busy   int
 }
@@ -139,8 +140,8 @@ type reading struct {
 	dials, open, busy int
 }
 
-// idle reports that all readers wait for output on the same connection as a poll. A second connection can be open when
-// the server has asked for it; then an answer on one does not follow the output on the other.
+// idle reports whether all readers wait for output on the connection of the polls. The server can request a second
+// connection. An answer on one connection may overtake output on the other.
 func (r reading) idle() bool { return r.busy == 0 && r.open == 1 }
 
 func (m *meter) read() reading {
@@ -149,7 +150,7 @@ func (m *meter) read() reading {
 	return reading{wire: m.wire, output: m.output, dials: m.dials, open: m.open, busy: m.busy}
 }
 
-// wait begins to wait for output.
+// wait starts a wait for output.
 func (m *meter) wait() {
 	if m == nil {
 		return
@@ -172,7 +173,7 @@ func (m *meter) came(bytes int, err error) {
 	}
 }
 
-// meteredCredentials let a meter count what comes through a connection, above TLS and behind any proxy.
+// meteredCredentials lets a meter count the incoming bytes of a connection, above TLS and behind any proxy.
 type meteredCredentials struct {
 	credentials.TransportCredentials
 	meter *meter

@@ -9,27 +9,27 @@ import (
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
 )
 
-// inputBlock is how much input one message carries at most, in bytes. While one is under way as
-// much again is read: that is all that is held in memory.
+// inputBlock is the most input in one message, in bytes. While a message is sent, one more block at most is read into
+// memory.
 const inputBlock = 2 << 20
 
-// inbox holds what was read and not yet sent, so that a person's keys go at once and a file in large pieces.
+// inbox holds input that was read and not yet sent. So keystrokes go out at once, and a file goes out in large pieces.
 type inbox struct {
 	mu      sync.Mutex
 	changed chan struct{}
 	held    []byte
-	err     error // why nothing more comes; io.EOF at the input's end
+	err     error // why the input ended; io.EOF at its regular end
 }
 
 func newInbox() *inbox { return &inbox{changed: make(chan struct{})} }
 
-// wake tells the other side. The caller holds mu.
+// wake wakes the other side. The caller holds mu.
 func (b *inbox) wake() {
 	close(b.changed)
 	b.changed = make(chan struct{})
 }
 
-// fill reads the input to its end. It returns with the end of the input; a read may block forever.
+// fill reads the input until its end or an error. A read may block forever.
 func (b *inbox) fill(ctx context.Context, input io.Reader) {
 	piece := make([]byte, 256<<10)
 	for {
@@ -58,7 +58,7 @@ func (b *inbox) fill(ctx context.Context, input io.Reader) {
 	}
 }
 
-// take returns all that is held, and waits for it; the error comes when nothing is left.
+// take waits for input and returns all of it. It returns the error once no input is left.
 func (b *inbox) take(ctx context.Context) ([]byte, error) {
 	for {
 		b.mu.Lock()
@@ -81,8 +81,7 @@ func (b *inbox) take(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// feed passes input on and then its end. Each message says where it belongs, so that one whose answer was lost
-// is sent again and counts once.
+// feed sends the input and then its end. Each message has an offset, so that a retry after a lost answer counts once.
 func (c *process) feed(ctx context.Context, input io.Reader) {
 	offset := c.fed
 	if input != nil {
@@ -94,7 +93,7 @@ func (c *process) feed(ctx context.Context, input io.Reader) {
 				break
 			}
 			if err != nil {
-				// Input that broke off is no end of input: the command must not take it for whole.
+				// A failed read is no end of input: the command must not treat the input as complete.
 				if ctx.Err() == nil {
 					_ = c.Signal(ctx, sigHup)
 				}

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/modal/client"
 )
 
-// storePage is how many things Modal lists at once at most.
+// storePage is the most entries that Modal lists in one reply.
 const storePage = 100
 
 // control returns the client and the control plane's interface. Without credentials it returns an error.
@@ -25,8 +25,8 @@ func (p *Provider) control(ctx context.Context, op string) (*client.Client, pb.M
 	return c, raw, client.Classify(op, "", err)
 }
 
-// pages calls for one page after the other, the youngest things first. page gets the time before which they were made,
-// and returns how many came and when the oldest of them was made.
+// pages calls page for each page of a list, newest entries first. page gets the upper bound of the creation time. It
+// returns the number of entries and the creation time of the oldest.
 func pages(page func(*pb.ListPagination) (count int, oldest float64, err error)) error {
 	before := float64(time.Now().Add(time.Hour).Unix())
 	for {
@@ -65,7 +65,7 @@ func (p *Provider) Volumes(ctx context.Context) ([]core.VolumeInfo, error) {
 	return volumes, client.Classify("volume", "", err)
 }
 
-// volumeVersion is the number of a format. A volume whose format is not told has the first one.
+// volumeVersion returns the number of a format. An unspecified format is the first one.
 func volumeVersion(version pb.VolumeFsVersion) int {
 	if version == pb.VolumeFsVersion_VOLUME_FS_VERSION_V2 {
 		return 2
@@ -217,7 +217,7 @@ func (p *Provider) appList(ctx context.Context) ([]*pb.AppListResponse_AppListIt
 	return reply.GetApps(), client.Classify("app", "", err)
 }
 
-// appName is what people call an app.
+// appName returns the name of an app, or its description if it has none.
 func appName(app *pb.AppListResponse_AppListItem) string {
 	if app.GetName() != "" {
 		return app.GetName()

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// A line that came in pieces is one line.
+// A line that arrived in pieces is one line.
 func TestTailOffset(t *testing.T) {
 	var items []logItem
 	for _, piece := range []struct {

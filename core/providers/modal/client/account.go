@@ -13,19 +13,19 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// DefaultServer is where Modal is.
+// DefaultServer is the address of Modal.
 const DefaultServer = "https://api.modal.com:443"
 
-// Account is Modal's address and the credentials in use, as Modal's own tools find them: environment
-// variables first, then the profile in the configuration file. It holds no secret.
+// Account is Modal's address and the credentials in use. As in Modal's own tools, environment variables take precedence
+// over the profile in the configuration file. It holds no secret.
 type Account struct {
-	// File is the configuration file, whether there is one or not.
+	// File is the path of the configuration file, which may not exist.
 	File string
 	// Profile is the chosen profile's name; "" when none is chosen.
 	Profile     string
 	Server      string
 	Environment string
-	// TokenID identifies the token, or the OAuth client; "" when there are no credentials.
+	// TokenID identifies the token, or the OAuth client; "" means no credentials.
 	TokenID string
 	// OAuth reports credentials of an integration.
 	OAuth bool
@@ -64,7 +64,8 @@ func unprintable() error {
 		)
 }
 
-// ConfigFile is the file that Modal's tools read: MODAL_CONFIG_PATH, else .modal.toml in the home directory.
+// ConfigFile returns the path of the configuration file of Modal's tools: MODAL_CONFIG_PATH, else .modal.toml in the
+// home directory.
 func ConfigFile(lookup func(string) (string, bool)) (string, error) {
 	if path, _ := lookup("MODAL_CONFIG_PATH"); path != "" {
 		return path, nil
@@ -166,7 +167,7 @@ const errNoAccount = core.NotSetUp("there are no Modal credentials")
 // NoAccount reports whether an operation failed for missing credentials. Lists ignore it: the user may not use Modal.
 func NoAccount(err error) bool { return errors.Is(err, errNoAccount) }
 
-// NoCredentials is the error for missing credentials.
+// NoCredentials returns the error for missing credentials.
 func NoCredentials(account Account) error {
 	e := core.Errorf(core.KindUnauthorized, "modal", "", "%w", errNoAccount)
 	if account.Profile != "" {

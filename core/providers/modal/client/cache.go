@@ -11,13 +11,13 @@ import (
 	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
-// cacheLimit is how many ids of one sort are kept. At the limit that sort is emptied.
+// cacheLimit is the most cached ids of one sort. At the limit the cache removes all ids of that sort.
 const cacheLimit = 1000
 
-// cache keeps ids, and facts about them that never change, for later processes. An entry is dropped when Modal does not
-// know it any more. The file may be removed at any time.
+// cache stores ids, and facts about them that never change, for later processes. An entry is removed when Modal no
+// longer has its id. The file may be removed at any time.
 type cache struct {
-	path string // "" keeps nothing
+	path string // "" disables the file
 
 	mu   sync.Mutex
 	ids  map[string]map[string]string
@@ -45,13 +45,13 @@ func openCache(dir string, account Account) *cache {
 	return c
 }
 
-// Key names an account at its server and in its environment, in file names.
+// Key identifies the account, its server and its environment in file names.
 func (a Account) Key() string {
 	digest := sha256.Sum256([]byte(a.Server + "\x00" + a.TokenID + "\x00" + a.Environment))
 	return hex.EncodeToString(digest[:8])
 }
 
-// load reads the file once. The caller holds mu.
+// load reads the file at first use. The caller holds mu.
 func (c *cache) load() {
 	if c.read {
 		return

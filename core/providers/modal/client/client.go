@@ -15,10 +15,10 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// throttlePatience is how long the SDK retries when Modal throttles it.
+// throttlePatience is the longest time that the SDK retries a throttled call.
 const throttlePatience = 2 * time.Minute
 
-// Client is one connection to Modal's control plane. Its methods may be called at the same time.
+// Client is one connection to Modal's control plane. Its methods are safe for concurrent use.
 type Client struct {
 	SDK     *sdk.Client
 	Account Account
@@ -61,7 +61,7 @@ type Witness struct {
 
 type witnessKey struct{}
 
-// WithWitness returns a context whose calls w sees.
+// WithWitness returns a context that passes the replies and logs of its calls to w.
 func WithWitness(ctx context.Context, w Witness) context.Context {
 	return context.WithValue(ctx, witnessKey{}, w)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Classify gives Modal's errors a kind and keeps their text.
+// Classify assigns a kind to an error of Modal and keeps its text.
 func Classify(op, subject string, err error) error {
 	if err == nil {
 		return nil

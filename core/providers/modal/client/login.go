@@ -19,7 +19,7 @@ import (
 	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
-// Login is a token and where to keep it.
+// Login is a token and its destination.
 type Login struct {
 	TokenID string
 	Secret  core.SecretValue
@@ -30,14 +30,14 @@ type Login struct {
 }
 
 // Do checks the token with Modal, then writes it to the file and makes its profile the active one, as Modal's own tools
-// do. It returns the profile's name. Other profiles stay; nothing is written when the token is refused, or the profile
-// has OAuth credentials (KindConflict): only one of them can be.
+// do. It returns the profile's name. Other profiles stay unchanged. Do writes nothing if Modal rejects the token.
+// KindConflict: the profile has OAuth credentials, which exclude a token.
 func (l Login) Do(ctx context.Context) (string, error) {
 	if !printable(l.TokenID) || !printable(l.Secret.Reveal()) {
 		return "", unprintable()
 	}
 	if _, _, err := readProfile(l.File, ""); err != nil {
-		return "", err // before the SDK reads it, whose errors show the line
+		return "", err // checked before the SDK reads the file, because its errors show the line
 	}
 	workspace, err := l.check(ctx)
 	if err != nil {
@@ -57,7 +57,7 @@ func (l Login) Do(ctx context.Context) (string, error) {
 	return l.Profile, l.write()
 }
 
-// check asks Modal whose the token is.
+// check returns the workspace of the token from Modal.
 func (l Login) check(ctx context.Context) (string, error) {
 	account := FindAccount(os.LookupEnv)
 	c := &Client{Account: account, Cache: &cache{}}
@@ -78,7 +78,7 @@ func (l Login) check(ctx context.Context) (string, error) {
 	return info.GetWorkspaceName(), Classify("login", account.Server, err)
 }
 
-// write replaces the file at once. It is readable by its owner only.
+// write replaces the file atomically. Only its owner can read it.
 func (l Login) write() error {
 	old, err := os.ReadFile(l.File)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -91,8 +91,8 @@ func (l Login) write() error {
 	return core.Wrap("modal.login", l.File, replaceFile(l.File, []byte(text)))
 }
 
-// edit puts the token into the file's text and makes its profile the only active one. The rest of the text stays as it
-// was written. A text that cannot be edited line by line is rewritten with the same meaning.
+// edit adds the token to the file's text and makes its profile the only active one. The rest of the text stays
+// unchanged. A text that cannot be edited line by line is rewritten with the same meaning.
 func (l Login) edit(old string) (string, error) {
 	var want map[string]any
 	if toml.Unmarshal([]byte(old), &want) != nil {
@@ -166,16 +166,16 @@ func (l Login) insert(old string) (string, error) {
 	return b.String(), nil
 }
 
-// tableName is the name in a table's header, its quotes taken away.
+// tableName returns the name in a table's header, without quotes.
 func tableName(header string) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(header, "["), "]")
 	return strings.Trim(strings.TrimSpace(name), "\"'")
 }
 
-// replaceFile writes a private file at once: readers see the old content or the new.
+// replaceFile writes a private file atomically: readers see the old content or the new.
 func replaceFile(path string, content []byte) error {
 	if resolved, err := filepath.EvalSymlinks(path); err == nil {
-		path = resolved // a link stays one
+		path = resolved // keep a symbolic link
 	}
 	return atomicfile.WriteDurable(path, content, 0o600)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Lookups finds ids by name for one operation, in the cache or by asking Modal. It may be used from several goroutines.
+// Lookups finds ids by name for one operation, in the cache or by asking Modal. It is safe for concurrent use.
 type Lookups struct {
 	Client *Client
 	// Fresh ignores the cache.
@@ -18,7 +18,7 @@ type Lookups struct {
 	used  atomic.Bool
 
 	mu sync.Mutex
-	// requests has the requests so far, so that each is made once.
+	// requests holds the requests so far, so that each is made once.
 	requests map[[2]string]func() (string, error)
 }
 
@@ -48,7 +48,7 @@ func (l *Lookups) ID(sort, name string, ask func() (string, error)) (string, err
 	return id, err
 }
 
-// Secret finds a stored secret of Modal's.
+// Secret finds a secret that is stored at Modal.
 func (l *Lookups) Secret(ctx context.Context, name string) (*sdk.Secret, error) {
 	id, err := l.ID(CachedSecrets, name, func() (string, error) {
 		found, err := l.Client.SDK.Secrets.FromName(ctx, name, nil)
@@ -64,7 +64,7 @@ func (l *Lookups) Secret(ctx context.Context, name string) (*sdk.Secret, error) 
 	return &sdk.Secret{SecretID: id, Name: name}, err
 }
 
-// Secrets returns Modal's secrets for a spec's. Values go inline; references are looked up at the same time.
+// Secrets returns Modal's secrets for a spec's. Values go inline; references are looked up in parallel.
 func (l *Lookups) Secrets(ctx context.Context, list []core.Secret) ([]*sdk.Secret, error) {
 	inline := map[string]string{}
 	var names []string
@@ -87,7 +87,7 @@ func (l *Lookups) Secrets(ctx context.Context, list []core.Secret) ([]*sdk.Secre
 	return append(secrets, made), err
 }
 
-// Volume finds a volume, or creates it.
+// Volume finds or creates a volume.
 func (l *Lookups) Volume(ctx context.Context, name string) (*sdk.Volume, error) {
 	id, err := l.ID(CachedVolumes, name, func() (string, error) {
 		found, err := l.Client.SDK.Volumes.FromName(ctx, name, &sdk.VolumeFromNameParams{CreateIfMissing: true})
@@ -111,12 +111,12 @@ func (l *Lookups) Proxy(ctx context.Context, name string) (*sdk.Proxy, error) {
 	return &sdk.Proxy{ProxyID: id}, err
 }
 
-// Together runs functions at the same time and returns the first error in their order.
+// Together runs functions in parallel and returns the first error in their order.
 func Together(things ...func() error) error {
 	return Each(things, func(_ int, do func() error) error { return do() })
 }
 
-// Each calls do for all of list at the same time and returns the first error in the list's order.
+// Each calls do for all elements of list in parallel and returns the first error in the list's order.
 func Each[T any](list []T, do func(int, T) error) error {
 	errs := make([]error, len(list))
 	var wg sync.WaitGroup

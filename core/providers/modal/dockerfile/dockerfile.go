@@ -12,14 +12,14 @@ import (
 
 // Instruction is one instruction of a Dockerfile.
 type Instruction struct {
-	// Line is where it begins, from 1.
+	// Line is the number of its first line, from 1.
 	Line int
 	// Verb is in upper case.
 	Verb string
 	// Flags are the words with two dashes after the verb.
 	Flags []string
-	// Args are the words as the verb has them: for ARG NAME=VALUE or NAME, for ENV and LABEL name, value and separator
-	// in turn, for RUN one text or, if JSON is set, the words of the list.
+	// Args are the words, in a form that depends on the verb. ARG has NAME=VALUE or NAME. ENV and LABEL have name, value
+	// and separator in turn. RUN has one text or, if JSON is set, the words of the list.
 	Args []string
 	JSON bool
 	// Documents are the heredocs, in order.
@@ -88,10 +88,10 @@ func (i Instruction) IsDocument(word string) bool {
 	return len(i.Documents) > 0 && strings.HasPrefix(word, "<<")
 }
 
-// Variables are what $NAME and ${NAME:-default} stand for.
+// Variables are the values of $NAME and ${NAME:-default}, by name.
 type Variables map[string]string
 
-// Get returns the value of one.
+// Get returns the value of a variable.
 func (v Variables) Get(name string) (string, bool) {
 	value, there := v[name]
 	return value, there
@@ -107,7 +107,7 @@ func (v Variables) Keys() []string {
 	return keys
 }
 
-// Expand replaces variables in a word and removes its quotes. One without a value is empty.
+// Expand replaces variables in a word and removes its quotes. A variable without a value becomes empty.
 func (v Variables) Expand(word string) (string, error) {
 	expanded, _, err := shell.NewLex(parser.DefaultEscapeToken).ProcessWord(word, v)
 	return expanded, err
@@ -124,7 +124,7 @@ func (v Variables) ExpandDocument(doc Document) (string, error) {
 	return expanded, err
 }
 
-// Declare adds what ARG or ENV sets. An ARG without a default takes the value that outer has.
+// Declare adds the variables that ARG or ENV sets. An ARG without a default takes its value from outer.
 func (v Variables) Declare(in Instruction, outer Variables) error {
 	switch in.Verb {
 	case "ARG":

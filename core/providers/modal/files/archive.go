@@ -14,8 +14,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// packTree writes a tar archive of $p, whose names begin with its last element. GNU tar ends with 1 when something
-// changed under its reading, which is as good as it gets with files that are in use.
+// packTree writes a tar archive of $p, whose names begin with its last element. It accepts GNU tar's exit code 1, for
+// files that changed during the read.
 const packTree = unescape + `
 [ -e "$p" ] || [ -L "$p" ] || exit 20
 command -v tar >/dev/null || exit 27
@@ -29,8 +29,8 @@ else
 fi
 `
 
-// unpackTree unpacks the archive on stdin into a new directory below $p. It says that it will before it reads.
-// Arguments: verb, path, the new directory's name, 1 to keep owners.
+// unpackTree unpacks the archive on stdin into a new directory below $p. It writes a line before it reads. Arguments:
+// verb, path, the new directory's name, 1 to keep owners.
 const unpackTree = unescape + `
 [ -d "$p" ] || { [ -e "$p" ] && exit 22; exit 20; }
 command -v tar >/dev/null || exit 27
@@ -40,9 +40,9 @@ o=-o; [ "$4" = 1 ] && o=
 tar -x -p $o -f - -C "${p%/}/$3" || exit 19
 `
 
-// commitTree moves what was unpacked into place: whole trees where there was nothing, else file by file, each at once.
-// A directory that was there keeps what it has, unless the fourth argument is 1: then it has the archive's mode, and
-// with 1 for the fifth its owner. One reached over a link that leads outside is refused.
+// commitTree moves the unpacked files into place: whole trees where nothing exists, else file by file, each atomically.
+// An existing directory keeps its mode and owner. With 1 as the fourth argument it gets the archive's mode, and with 1
+// as the fifth also its owner. The script rejects a directory behind a link that leads outside.
 const commitTree = unescape + `
 from=${p%/}/$3 modes=$4 owners=$5
 root=$(cd -P "$p" && pwd) || exit 20
@@ -82,7 +82,7 @@ move() {
 merge ""
 `
 
-// Export implements core.FileSystem: one stream of the image's tar, or without one file by file.
+// Export implements core.FileSystem. It streams the output of the image's tar; without tar it copies file by file.
 func (f *Files) Export(ctx context.Context, id, name string) (io.ReadCloser, error) {
 	content, err := f.stream(ctx, id, "export", name, scriptArgv(packTree, "pack", name), scriptVerdict)
 	if errors.Is(err, errNoTar) || errors.Is(err, errNoShell) {
@@ -91,8 +91,8 @@ func (f *Files) Export(ctx context.Context, id, name string) (io.ReadCloser, err
 	return content, err
 }
 
-// Import implements core.FileSystem. The archive is unpacked aside by the image's tar, and moved into place when all of
-// it is there; without a tar it goes file by file.
+// Import implements core.FileSystem. The image's tar unpacks the archive in a temporary directory, and the complete
+// files are moved into place. Without tar, Import copies file by file.
 func (f *Files) Import(ctx context.Context, id, dir string, archive io.Reader, opts core.ImportOptions) error {
 	aside := ".sb-import-" + uuid.NewString()
 	o, err := f.programs.Operate(ctx, id, "import", dir, scriptArgv(unpackTree, "unpack", dir, aside,
@@ -127,7 +127,7 @@ func (f *Files) Import(ctx context.Context, id, dir string, archive io.Reader, o
 	return err
 }
 
-// repack checks an archive on its way and writes it as the oldest tar reads it.
+// repack checks an archive in transit and writes it in a format that the oldest tar can read.
 func repack(to io.Writer, in *entries) error {
 	buffered := bufio.NewWriterSize(to, copyBlock)
 	out := tar.NewWriter(buffered)
@@ -150,12 +150,12 @@ func repack(to io.Writer, in *entries) error {
 	}
 }
 
-// entries reads a foreign archive for a directory: every entry lies inside, none behind a link, and its end is marked.
-// Symbolic links lead wherever they do.
+// entries reads an untrusted archive for a directory. Every entry must be inside and not behind a link, and the
+// archive's end must be marked. Symbolic links may have any target.
 type entries struct {
 	tar     *tar.Reader
 	trailer *trailerReader
-	// links are the symbolic links so far; nothing may lie behind one.
+	// links are the symbolic links so far; no entry may be behind one.
 	links map[string]bool
 }
 
@@ -164,7 +164,7 @@ func newEntries(archive io.Reader) *entries {
 	return &entries{tar: tar.NewReader(trailer), trailer: trailer, links: map[string]bool{}}
 }
 
-// trailerReader knows whether more was asked for than there was: an archive that is whole has its end marked.
+// trailerReader records whether a read passed the end: a complete archive has a marked end.
 type trailerReader struct {
 	r      io.Reader
 	broken bool
@@ -207,7 +207,7 @@ func (e *entries) next() (*tar.Header, error) {
 	}
 }
 
-// check refuses an entry that points outside, through its own name or through a link in the archive.
+// check rejects an entry that points outside, through its own name or through a link in the archive.
 func (e *entries) check(h *tar.Header) error {
 	inside := func(name string) (string, bool) {
 		if name == "" || path.IsAbs(name) || strings.ContainsRune(name, 0) {
@@ -254,7 +254,7 @@ func refusedEntry(name string) error {
 	return core.Errorf(core.KindUsage, "modal.import", name, "the archive's entry is refused: it points outside")
 }
 
-// archiveError tells damage in an archive from failures of its stream.
+// archiveError distinguishes damage in an archive from failures of its stream.
 func archiveError(err error) error {
 	if errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return core.Errorf(core.KindUsage, "modal.import", "", "the archive is damaged or breaks off: %w", err)

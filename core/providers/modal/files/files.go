@@ -17,7 +17,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Files is core.FileSystem and core.FileWatcher for the sandboxes that its programs run in.
+// Files implements core.FileSystem and core.FileWatcher for the sandboxes in which its programs run.
 type Files struct{ programs Programs }
 
 var (
@@ -25,10 +25,10 @@ var (
 	_ core.FileWatcher = (*Files)(nil)
 )
 
-// New returns the files of the sandboxes that programs run in.
+// New returns the files of the sandboxes in which programs run.
 func New(programs Programs) *Files { return &Files{programs} }
 
-// cleanup bounds the removal of what a failed write left.
+// cleanup is the time limit for removing the temporary file of a failed write.
 const cleanup = 10 * time.Second
 
 // Stat implements core.FileSystem.
@@ -96,7 +96,7 @@ func (f *Files) Remove(ctx context.Context, id, name string, recursive bool) err
 	if !errors.Is(err, errNoShell) || !speakable(name) {
 		return err
 	}
-	// The tool looks for no mounts; these are in every sandbox.
+	// The tool does not check for mounts; these are in every sandbox.
 	for _, mount := range []string{"/proc", "/sys", "/dev", path.Dir(path.Dir(fsTool))} {
 		if name == mount || strings.HasPrefix(name, mount+"/") {
 			return scriptVerdict("remove", name, core.Exit{Code: exitMounted}, nil)
@@ -138,7 +138,7 @@ func (f *Files) stream(
 	return s, nil
 }
 
-// answerStream is complete only when the operation has succeeded: its end is then io.EOF.
+// answerStream ends with io.EOF only if the operation succeeded.
 type answerStream struct {
 	ctx      context.Context //nolint:containedctx // a stream lives as long as the call that opened it
 	cancel   context.CancelFunc
@@ -161,7 +161,7 @@ func (s *answerStream) Read(b []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// Close discards the rest.
+// Close discards the rest of the answer.
 func (s *answerStream) Close() error {
 	s.cancel()
 	_ = s.op.process.Close()
@@ -169,11 +169,11 @@ func (s *answerStream) Close() error {
 	return nil
 }
 
-// copyBlock is how much of a body is read at once, in bytes.
+// copyBlock is the size of one read from a body, in bytes.
 const copyBlock = 256 << 10
 
-// WriteFile implements core.FileSystem. The tool writes in place while content comes, always makes parents and sets no
-// mode. So the content goes to a temporary file, and a script moves the complete file into place.
+// WriteFile implements core.FileSystem. The tool writes in place while content arrives, always creates parents and sets
+// no mode. So the content goes to a temporary file, and a script moves the complete file into place.
 func (f *Files) WriteFile(ctx context.Context, id, name string, content io.Reader, opts core.WriteOptions) error {
 	key := uuid.NewString()
 	temp := "/tmp/.sb-new-" + key
@@ -214,7 +214,7 @@ func (f *Files) upload(ctx context.Context, id, subject, temp string, content io
 	var sendErr error
 	select {
 	case sendErr = <-sent:
-	case <-ctx.Done(): // content that blocks is left alone
+	case <-ctx.Done(): // do not wait for content that blocks
 	}
 	err = o.end(ctx, toolVerdict)
 	if sendErr != nil {
@@ -235,8 +235,8 @@ func (f *Files) discard(ctx context.Context, id, temp string) error {
 	return err
 }
 
-// rewrite puts an uploaded file into place where the image has no shell: it reads the file back and writes it with the
-// tool, which does not write atomically and sets no mode.
+// rewrite moves an uploaded file into place in an image without a shell: it reads the file back and writes it with the
+// tool. That is not atomic and sets no mode.
 func (f *Files) rewrite(ctx context.Context, id, temp, name string, opts core.WriteOptions) error {
 	if opts.Append || opts.Mode != 0 && opts.Mode.Perm() != 0o644 || !speakable(name) {
 		return core.Wrap("modal.write", name, errNoShell)

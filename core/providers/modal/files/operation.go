@@ -28,25 +28,25 @@ type Programs struct {
 // Operation is one run of a program that reads or writes files. Its answer is on stdout, its error on stderr.
 type Operation struct {
 	process Process
-	in      *io.PipeWriter // the body; closing it is its end
+	in      *io.PipeWriter // the body; a close marks its end
 	out     *io.PipeReader // the answer
 	// subject is the file or sandbox that errors name.
 	op, subject string
 	complaints  *limitedBuffer
-	answers     bool // it has no body and its answer is read whole
+	answers     bool // it has no body, and Answer reads its complete answer
 	once        sync.Once
 	exit        core.Exit
 	err         error
 }
 
-// farewell is how long a canceled program may take to end.
+// farewell is the time for a canceled program to end.
 const farewell = 2 * time.Second
 
-// killTime is how long the kill may take.
+// killTime is the time limit for the kill.
 const killTime = 10 * time.Second
 
 // Operate starts a program. The caller sends the body with Send, reads the answer with All, and then calls Wait. When
-// ctx ends, the program gets the end of its input, and the answer breaks off.
+// ctx ends, the program gets the end of its input, and reads of the answer fail.
 func (p Programs) Operate(ctx context.Context, id, op, subject string, argv []string) (*Operation, error) {
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
@@ -68,17 +68,17 @@ func (p Programs) Operate(ctx context.Context, id, op, subject string, argv []st
 	return o, nil
 }
 
-// Wait ends the operation and discards the rest of the answer. The error is one of the connection, never the program's
-// own, which is in the exit and Complaints. A second call returns the same.
+// Wait ends the operation and discards the rest of the answer. The error is a failure of the connection. The program's
+// own failure is in the exit and in Complaints. A second call returns the same results.
 func (o *Operation) Wait(ctx context.Context) (core.Exit, error) {
 	o.once.Do(func() {
 		_ = o.in.Close()
-		// The pipe is closed when the program has ended, and with it this.
+		// This copy ends with the program, which closes the pipe.
 		go func() { _, _ = io.Copy(io.Discard, o.out) }()
 		o.exit, o.err = o.process.Wait(ctx)
 		if ctx.Err() != nil {
 			o.abandon(context.WithoutCancel(ctx))
-			// Its answer to half an input is not used.
+			// Do not use the answer to an incomplete input.
 			o.err = core.Wrap("modal."+o.op, o.subject, ctx.Err())
 		}
 		_ = o.process.Close()
@@ -90,8 +90,8 @@ func (o *Operation) Wait(ctx context.Context) (core.Exit, error) {
 	return o.exit, o.err
 }
 
-// abandon ends the program after the caller's context has ended. A program with a body sees the end of its input and
-// has a moment to clean up. Others, such as rm, would continue, and are killed at once.
+// abandon ends the program after the caller's context has ended. A program with a body gets the end of its input and
+// has a moment to clean up. Others, such as rm, would continue, so abandon kills them at once.
 func (o *Operation) abandon(ctx context.Context) {
 	if !o.answers {
 		last, cancel := context.WithTimeout(ctx, farewell)
@@ -102,7 +102,7 @@ func (o *Operation) abandon(ctx context.Context) {
 	}
 	last, cancel := context.WithTimeout(ctx, killTime)
 	defer cancel()
-	// It may have ended meanwhile, and an image without a shell has no kill.
+	// The program may have just ended, and an image without a shell has no kill.
 	_ = o.process.Signal(last, int(syscall.SIGKILL))
 }
 
@@ -126,7 +126,7 @@ func (p Programs) Answer(
 	return text, core.Wrap("modal."+op, subject, readErr)
 }
 
-// maxAnswer bounds a program's answer, in bytes. Root in the sandbox decides what the answer is.
+// maxAnswer is the size limit of a program's answer, in bytes. Root in the sandbox controls the answer.
 const maxAnswer = guest.MaxListing
 
 // All reads the answer. An answer that is too long is KindExhausted and ends the operation.
@@ -157,7 +157,7 @@ func (o *Operation) end(ctx context.Context, verdict Verdict) error {
 // Complaints returns the beginning of the program's stderr.
 func (o *Operation) Complaints() string { return string(o.complaints.text) }
 
-// Send writes the body and its end. After a failure the program gets the end, too, but its result is not used.
+// Send writes the body and its end. The program also gets the end after a failure, but then its result is not used.
 func (o *Operation) Send(body func(io.Writer) error) error {
 	err := body(o.in)
 	_ = o.in.Close()
@@ -168,7 +168,7 @@ func (o *Operation) Send(body func(io.Writer) error) error {
 	return err
 }
 
-// limitedBuffer keeps the beginning of the text that is written to it.
+// limitedBuffer keeps the first 64 KiB of its input.
 type limitedBuffer struct{ text []byte }
 
 func (b *limitedBuffer) Write(p []byte) (int, error) {

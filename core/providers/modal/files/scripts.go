@@ -13,10 +13,10 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Small POSIX scripts do what Modal's file tool cannot do: names that are not UTF-8, modes, appending, and the rename
-// that makes a write atomic. Their exit codes tell the failures apart.
+// Small POSIX scripts add features that Modal's file tool lacks: names that are not UTF-8, modes, appending and atomic
+// writes. Their exit codes distinguish the failures.
 const (
-	exitFailed       = 19 // stderr says why
+	exitFailed       = 19 // stderr has the reason
 	exitNotFound     = 20
 	exitIsDirectory  = 21
 	exitNotDirectory = 22
@@ -28,11 +28,11 @@ const (
 	exitMounted      = 28
 )
 
-// unescape puts the path that is the script's second argument, its escapes undone, into $p.
+// unescape sets $p to the path in the script's second argument, without escapes.
 const unescape = `p=$(printf '%b.' "$2"); p=${p%.}
 `
 
-// shellFiles does the tool's work for names that are not UTF-8.
+// shellFiles replaces the tool for names that are not UTF-8.
 const shellFiles = unescape + `
 there() { [ -e "$p" ] || [ -L "$p" ] || exit 20; }
 one() {
@@ -97,12 +97,12 @@ beside=$d/$beside
 mv -f "$new" "$beside" && chmod "$mode" "$beside" && mv -f "$beside" "$p" || { [ -w "$d" ] || fail 23; fail 19; }
 `
 
-// scriptArgv is the command line of a script.
+// scriptArgv returns the command line of a script.
 func scriptArgv(script, verb, path string, args ...string) []string {
 	return append([]string{"sh", "-c", script, "sh", verb, escapePath(path)}, args...)
 }
 
-// escapePath writes a path so that printf's %b undoes it: command lines on Modal are UTF-8, paths are any bytes.
+// escapePath escapes a path for printf's %b, because command lines on Modal are UTF-8 and paths may have any bytes.
 func escapePath(path string) string {
 	var b strings.Builder
 	for i := range len(path) {
@@ -115,7 +115,7 @@ func escapePath(path string) string {
 	return b.String()
 }
 
-// scriptVerdict is the Verdict of a script.
+// scriptVerdict is the Verdict for scripts.
 func scriptVerdict(op, subject string, exit core.Exit, complaints []byte) error {
 	is := func(kind core.Kind, what string) error { return core.Errorf(kind, "modal."+op, subject, "%s", what) }
 	switch exit.Code {
@@ -160,7 +160,7 @@ func (f *Files) script(ctx context.Context, id, op, name, verb string, args ...s
 	return f.programs.Answer(ctx, id, op, name, scriptArgv(shellFiles, verb, name, args...), scriptVerdict)
 }
 
-// shellInfos reads what the script's stat and list write: for each file three texts that end with NUL.
+// shellInfos parses the output of the script's stat and list. It has three texts for each file, and each ends with NUL.
 func shellInfos(op, name string, text []byte) ([]core.FileInfo, error) {
 	damaged := core.Errorf(core.KindInternal, "modal."+op, name, "the sandbox's stat answered something else")
 	fields := bytes.Split(text, []byte{0})
@@ -189,7 +189,7 @@ func flag(set bool) string {
 	return ""
 }
 
-// octal is a mode as chmod(1) takes it; "" when there is none.
+// octal returns a mode in the form of chmod(1), or "" for none.
 func octal(mode fs.FileMode) string {
 	if mode == 0 {
 		return ""

@@ -18,9 +18,9 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// fsTool is the program that Modal puts into each sandbox for its SDKs' filesystem API. It takes one command as JSON;
-// data goes over stdin and stdout. The SDK's own methods want whole files in memory or on disk, so it is run directly
-// here.
+// fsTool is the program that Modal adds to each sandbox for its SDKs' filesystem API. It takes one command as JSON;
+// data goes over stdin and stdout. The SDK's own methods need whole files in memory or on disk, so this package runs
+// the tool directly.
 const fsTool = "/__modal/.bin/modal-sandbox-fs-tools"
 
 // toolPath is the argument of most of its commands.
@@ -40,7 +40,7 @@ const (
 	toolWrite  = "WriteFile"
 )
 
-// toolArgv is the command line of one command.
+// toolArgv returns the command line of one command.
 func toolArgv(command string, argument any) []string {
 	text, _ := json.Marshal(map[string]any{command: argument})
 	return []string{fsTool, string(text)}
@@ -49,13 +49,13 @@ func toolArgv(command string, argument any) []string {
 // speakable reports whether the tool can name a path: its commands are JSON, and so UTF-8.
 func speakable(path string) bool { return utf8.ValidString(path) }
 
-// toolFailure is what the tool writes to stderr before it ends with 1.
+// toolFailure is the tool's message on stderr before it exits with 1.
 type toolFailure struct {
 	Kind    string `json:"error_kind"`
 	Message string `json:"message"`
 }
 
-// toolVerdict is the Verdict of the tool. It classifies by the tool's own kind of error.
+// toolVerdict is the Verdict for the tool. It classifies by the tool's own kind of error.
 func toolVerdict(op, subject string, exit core.Exit, complaints []byte) error {
 	if exit.Code == 0 {
 		return nil
@@ -72,7 +72,7 @@ func toolVerdict(op, subject string, exit core.Exit, complaints []byte) error {
 	return core.Errorf(toolKind(failure.Kind), "modal."+op, subject, "%s", failure.Message)
 }
 
-// tooLarge is the tool's refusal of files above 5 GiB.
+// tooLarge is the tool's error kind for files above 5 GiB.
 const tooLarge = "FileTooLarge"
 
 func toolKind(kind string) core.Kind {
@@ -105,7 +105,7 @@ func decodeInfo(entry sdk.FileInfo, numbers *owners) core.FileInfo {
 	return info
 }
 
-// fileMode is a mode as stat(2) has it, in Go's form.
+// fileMode converts a mode of stat(2).
 func fileMode(unix uint32) fs.FileMode {
 	mode := fs.FileMode(unix & 0o777)
 	for _, bit := range []struct {
@@ -139,7 +139,7 @@ type owners struct{ users, groups accounts }
 // accounts are numbers by name.
 type accounts map[string]int
 
-// number is an owner's number; -1 when the sandbox's tables do not have the name.
+// number returns an owner's number, or -1 if the sandbox's tables do not have the name.
 func (a accounts) number(name string) int {
 	if name == "root" {
 		return 0

@@ -15,14 +15,14 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/guest"
 )
 
-// In an image without tar, directories are copied file by file, several at the same time because of the round trips.
-// Files above smallFile are streamed one by one.
+// In an image without tar, directories are copied file by file. Several files are copied in parallel to hide the round
+// trips. Files above smallFile are streamed one by one.
 const (
 	filesAtOnce = 8
 	smallFile   = 256 << 10 // bytes
 )
 
-// importFiles unpacks an archive here and writes its entries.
+// importFiles unpacks an archive on this machine and writes its entries.
 func (f *Files) importFiles(ctx context.Context, id, dir string, archive io.Reader) error {
 	if info, err := f.toolStat(ctx, id, dir); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (w *treeWriter) entries(ctx context.Context, in *entries) error {
 	}
 }
 
-// start does work at the same time as other work.
+// start runs do in parallel with other work.
 func (w *treeWriter) start(ctx context.Context, do func() error) {
 	select {
 	case w.slots <- struct{}{}:
@@ -113,7 +113,7 @@ func (w *treeWriter) start(ctx context.Context, do func() error) {
 	})
 }
 
-// link makes a link with the image's ln. Arguments: verb, the link, its target, "1" for a symbolic one.
+// makeLink creates a link with the image's ln. Arguments: verb, the link, its target, "1" for a symbolic one.
 const makeLink = unescape + `
 link=$p; set -- "$1" "$3" "$4"; ` + unescape + `
 s=; [ "$3" = 1 ] && s=-s
@@ -131,7 +131,7 @@ func (w *treeWriter) link(ctx context.Context, h *tar.Header, target string) err
 	return err
 }
 
-// exportFiles walks a tree with the tool and makes the archive here.
+// exportFiles walks a tree with the tool and creates the archive on this machine.
 func (f *Files) exportFiles(ctx context.Context, id, name string) (io.ReadCloser, error) {
 	top, err := f.Stat(ctx, id, name)
 	if err != nil {
@@ -151,7 +151,7 @@ func (f *Files) exportFiles(ctx context.Context, id, name string) (io.ReadCloser
 	return &treeStream{PipeReader: r, stop: func() { cancel(); _ = r.CloseWithError(context.Canceled); <-done }}, nil
 }
 
-// treeStream is an archive while it is made.
+// treeStream is an archive in progress.
 type treeStream struct {
 	*io.PipeReader
 	stop func()
@@ -162,7 +162,7 @@ func (s *treeStream) Close() error {
 	return nil
 }
 
-// treeReader makes an archive. The walk runs ahead of the writing and fetches small files meanwhile.
+// treeReader creates an archive. The walk runs ahead of the writing and prefetches small files.
 type treeReader struct {
 	files     *Files
 	id, above string
@@ -170,10 +170,10 @@ type treeReader struct {
 	ahead     chan *aheadFile
 }
 
-// aheadFile is an entry whose content may be on its way.
+// aheadFile is an entry whose content may be prefetched.
 type aheadFile struct {
 	info    core.FileInfo
-	fetched chan struct{} // nil when it is to be read where it is written
+	fetched chan struct{} // nil if the content is read when it is written
 	content []byte
 	err     error
 }

@@ -12,7 +12,8 @@ import (
 // toolWatch is the tool's command that writes changes, one on each line, until its input ends.
 const toolWatch = "Watch"
 
-// watchRequest is its argument. Filter lists the kinds to report. Without Timeout the tool runs until its input ends.
+// watchRequest is the argument of Watch. Filter lists the kinds to report. Without Timeout the tool runs until its
+// input ends.
 type watchRequest struct {
 	Path      string   `json:"path"`
 	Recursive bool     `json:"recursive"`
@@ -20,7 +21,7 @@ type watchRequest struct {
 	Timeout   *int     `json:"timeout_secs"`
 }
 
-// watchEvent is one line of its answer.
+// watchEvent is one line of its output.
 type watchEvent struct {
 	Type  string   `json:"event_type"`
 	Paths []string `json:"paths"`

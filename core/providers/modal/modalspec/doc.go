@@ -1,5 +1,5 @@
-// Package modalspec has the settings of a spec that only Modal supports, the value of core.Spec.Modal. It is a package
-// of its own, so that readers of files and flags know the fields and do not link Modal's SDK. It imports core only.
+// Package modalspec has the settings of a spec that only Modal supports, the value of core.Spec.Modal. It is a separate
+// package, so that readers of files and flags have the fields without linking Modal's SDK. It imports core only.
 //
 // Start with Section.
 package modalspec

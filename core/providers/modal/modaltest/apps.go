@@ -14,7 +14,8 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// EnvironmentGetOrCreate finds an environment. Every name is one: Modal's test suites expect theirs to be there.
+// EnvironmentGetOrCreate finds an environment. It creates a missing one, because Modal's test suites expect theirs to
+// exist.
 func (s *Server) EnvironmentGetOrCreate(
 	_ context.Context, r *pb.EnvironmentGetOrCreateRequest,
 ) (*pb.EnvironmentGetOrCreateResponse, error) {
@@ -30,7 +31,7 @@ func (s *Server) EnvironmentGetOrCreate(
 	}.Build(), nil
 }
 
-// environment makes an environment where there is none. The caller holds mu.
+// environment finds or creates an environment. The caller holds mu.
 func (s *Server) environment(name string) *environment {
 	name = environmentName(name)
 	env := s.environments[name]
@@ -55,7 +56,7 @@ func (s *Server) EnvironmentList(context.Context, *emptypb.Empty) (*pb.Environme
 	return pb.EnvironmentListResponse_builder{Items: items}.Build(), nil
 }
 
-// EnvironmentCreate makes an environment.
+// EnvironmentCreate creates an environment.
 func (s *Server) EnvironmentCreate(_ context.Context, r *pb.EnvironmentCreateRequest) (*emptypb.Empty, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +93,7 @@ func (s *Server) EnvironmentDelete(ctx context.Context, r *pb.EnvironmentDeleteR
 	return &emptypb.Empty{}, nil
 }
 
-// AppStop ends an app with its sandboxes.
+// AppStop ends an app and its sandboxes.
 func (s *Server) AppStop(ctx context.Context, r *pb.AppStopRequest) (*emptypb.Empty, error) {
 	s.mu.Lock()
 	if s.apps[r.GetAppId()] == nil {
@@ -117,12 +118,12 @@ func (s *Server) AppStop(ctx context.Context, r *pb.AppStopRequest) (*emptypb.Em
 	return &emptypb.Empty{}, nil
 }
 
-// TokenInfoGet says whose the token is.
+// TokenInfoGet returns the workspace of the token.
 func (s *Server) TokenInfoGet(context.Context, *pb.TokenInfoGetRequest) (*pb.TokenInfoGetResponse, error) {
 	return pb.TokenInfoGetResponse_builder{WorkspaceName: "local"}.Build(), nil
 }
 
-// AppGetOrCreate finds an app or makes it.
+// AppGetOrCreate finds or creates an app.
 func (s *Server) AppGetOrCreate(_ context.Context, r *pb.AppGetOrCreateRequest) (*pb.AppGetOrCreateResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

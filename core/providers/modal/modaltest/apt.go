@@ -13,15 +13,15 @@ import (
 	"strings"
 )
 
-// aptSettings is where this machine's apt has its sources and keys. Images that begin from this machine's programs do
-// not show it.
+// aptSettings is the directory of the sources and keys of this machine's apt. Images that are based on this machine's
+// programs do not contain it.
 const aptSettings = "/etc/apt"
 
-// maxAptSettings bounds the size of one file of aptSettings, in bytes.
+// maxAptSettings is the size limit of one file of aptSettings, in bytes.
 const maxAptSettings = 4 << 20
 
-// unpackApt unpacks the settings, adds the system accounts that are missing, and empties a list that makes dpkg fail
-// when it names others.
+// unpackApt unpacks the settings and adds the missing system accounts. It empties dpkg's statoverride, because dpkg
+// fails if that file names other accounts.
 const unpackApt = `test -d "$1" && exit
 mkdir -p "$1" && tar --extract --no-same-owner --directory="$1" --file=- || exit
 add() {
@@ -30,8 +30,8 @@ add() {
 add /etc/passwd "$2" && add /etc/group "$3" || exit
 ! test -s /var/lib/dpkg/statoverride || : >/var/lib/dpkg/statoverride`
 
-// giveApt gives a build whose steps use apt this machine's settings of apt and its system accounts, unless its image
-// has settings. The package database is this machine's, so scripts of packages expect the accounts.
+// giveApt copies this machine's apt settings and system accounts into a build whose steps use apt. giveApt leaves an
+// image with settings unchanged. The package database is this machine's, so scripts of packages need the accounts.
 func (s *Server) giveApt(ctx context.Context, id string, steps []buildStep) error {
 	if !slices.ContainsFunc(steps, func(step buildStep) bool { return strings.Contains(step.command, "apt") }) {
 		return nil
@@ -53,10 +53,10 @@ func (s *Server) giveApt(ctx context.Context, id string, steps []buildStep) erro
 	)
 }
 
-// firstPerson is the first id that Debian gives to a person (login.defs, UID_MIN).
+// firstPerson is the first id of Debian's regular users (login.defs, UID_MIN).
 const firstPerson = 1000
 
-// systemAccounts returns the lines of a passwd or group file that are no person's, without passwords, comments and
+// systemAccounts returns the lines of a passwd or group file for system accounts, without passwords, comments and
 // members.
 func systemAccounts(text string) string {
 	var kept strings.Builder
@@ -79,8 +79,8 @@ func systemAccounts(text string) string {
 	return kept.String()
 }
 
-// packAptSettings archives what every user of this machine may read of apt's settings, without credentials. Without a
-// directory it writes nothing.
+// packAptSettings archives the apt settings that every user of this machine may read, without credentials. If the
+// directory does not exist, it writes nothing.
 func packAptSettings(to io.Writer, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// signer makes and checks the server's own short-lived tokens.
+// signer creates and checks the server's own short-lived tokens.
 type signer struct{ key []byte }
 
 func newSigner() (signer, error) {
@@ -25,7 +25,7 @@ func newSigner() (signer, error) {
 	return signer{key}, err
 }
 
-// sign makes a token for a subject.
+// sign creates a token for a subject.
 func (s signer) sign(subject string, life time.Duration) (string, error) {
 	now := time.Now()
 	return jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.RegisteredClaims{
@@ -33,7 +33,7 @@ func (s signer) sign(subject string, life time.Duration) (string, error) {
 	}).SignedString(s.key)
 }
 
-// subject checks a token and returns whom it is for.
+// subject checks a token and returns its subject.
 func (s signer) subject(token string) (string, error) {
 	var claims jwt.RegisteredClaims
 	_, err := jwt.ParseWithClaims(token, &claims, func(*jwt.Token) (any, error) { return s.key, nil },
@@ -41,7 +41,7 @@ func (s signer) subject(token string) (string, error) {
 	return claims.Subject, err
 }
 
-// accountSubject is whom the control plane's tokens are for; a router's token is for a task.
+// accountSubject is the subject of the control plane's tokens. The subject of a router's token is a task.
 const accountSubject = "account"
 
 const routerService = "/modal.task_command_router.TaskCommandRouter/"
@@ -66,7 +66,7 @@ func (s *Server) authStream(
 	return next(srv, &streamWith{ServerStream: stream, ctx: ctx})
 }
 
-// streamWith is a stream whose context knows whom its token is for.
+// streamWith is a stream whose context has the subject of its token.
 type streamWith struct {
 	grpc.ServerStream
 	ctx context.Context //nolint:containedctx // gRPC hands a stream's context over this way
@@ -76,7 +76,7 @@ func (s *streamWith) Context() context.Context { return s.ctx }
 
 type taskKey struct{}
 
-// taskOf is the task that a router call's token is for.
+// taskOf returns the task in a router call's token.
 func taskOf(ctx context.Context) string {
 	task, _ := ctx.Value(taskKey{}).(string)
 	return task
@@ -98,7 +98,7 @@ func (s *Server) authenticate(ctx context.Context, full string) (context.Context
 	if method(full) == "AuthTokenGet" || method(full) == "ClientHello" {
 		return ctx, nil
 	}
-	// Streams carry no such token, and clients older than it do not, either.
+	// Streams and old clients send no such token.
 	if token := header(headers, "x-modal-auth-token"); token != "" {
 		if subject, err := s.signer.subject(token); err != nil || subject != accountSubject {
 			return ctx, status.Error(codes.Unauthenticated, "the auth token is not valid")
@@ -107,7 +107,7 @@ func (s *Server) authenticate(ctx context.Context, full string) (context.Context
 	return ctx, nil
 }
 
-// checkToken looks at the account's token.
+// checkToken checks the account's token.
 func (s *Server) checkToken(headers metadata.MD) error {
 	id, secret := header(headers, "x-modal-token-id"), header(headers, "x-modal-token-secret")
 	if header(headers, "x-modal-refresh-token") != "" {
@@ -128,11 +128,11 @@ func (s *Server) checkToken(headers metadata.MD) error {
 	return nil
 }
 
-// assertionAudience is whom an OAuth client's assertion is for.
+// assertionAudience is the audience of an OAuth client's assertion.
 const assertionAudience = "modal-server"
 
-// checkAssertion checks what an OAuth client signed. Without a key for the client its assertion is refused, unless any
-// token is accepted.
+// checkAssertion checks the assertion of an OAuth client. It rejects a client without a key, unless the server accepts
+// any token.
 func (s *Server) checkAssertion(id, assertion string) error {
 	claims, parser := jwt.RegisteredClaims{}, jwt.NewParser(jwt.WithValidMethods([]string{jwt.SigningMethodRS256.Alg()}),
 		jwt.WithExpirationRequired(),
@@ -163,7 +163,7 @@ func header(headers metadata.MD, name string) string {
 	return ""
 }
 
-// AuthTokenGet hands out a token for the account.
+// AuthTokenGet returns a token for the account.
 func (s *Server) AuthTokenGet(context.Context, *pb.AuthTokenGetRequest) (*pb.AuthTokenGetResponse, error) {
 	token, err := s.signer.sign(accountSubject, s.opts.TokenLife)
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// buildStep is a command of a build, where it runs, and the variables that it has.
+// buildStep is a command of a build with its directory and its variables.
 type buildStep struct {
 	command, workdir string
 	env              map[string]string
 }
 
-// build runs an image's steps in a sandbox of the backend and keeps what they changed.
+// build runs an image's steps in a sandbox of the backend and stores the changes.
 func (s *Server) build(built *image, steps []buildStep, env []core.Secret) {
 	snapshot, err := s.runSteps(built, steps, env)
 	s.mu.Lock()
@@ -75,7 +75,7 @@ func (s *Server) runSteps(built *image, steps []buildStep, env []core.Secret) (s
 	return s.keep(s.ctx, box.ID, built.id)
 }
 
-// checkPip refuses to install packages with a pip that this machine does not have.
+// checkPip returns an error if a step installs packages with pip and this machine has no pip.
 func (s *Server) checkPip(id string, steps []buildStep) error {
 	if !slices.ContainsFunc(steps, func(step buildStep) bool { return strings.Contains(step.command, "-m pip install") }) {
 		return nil
@@ -90,7 +90,7 @@ func (s *Server) checkPip(id string, steps []buildStep) error {
 	return err
 }
 
-// textWriter hands what is written to a function.
+// textWriter passes each write to a function.
 type textWriter func(string)
 
 func (w textWriter) Write(p []byte) (int, error) {

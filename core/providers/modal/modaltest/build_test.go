@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// pip installs where this machine has it. Where it does not, the build says that, whatever the packages are.
+// pip installs packages if this machine has pip. Without pip the build reports that, for any packages.
 func TestPip(t *testing.T) {
 	r := newRig(t, nil)
 	image := r.client.Images.FromRegistry("python:3.12-slim", nil)
@@ -45,8 +45,8 @@ printf 'Filename: ./sb-greeting.deb\nSize: %s\nSHA256: %s\n' "$(stat -c %s /repo
 echo 'deb [trusted=yes] file:/repository ./' >/etc/apt/sources.list
 EOF`
 
-// apt installs as sb's --apt has it installed, from a repository that is in the image, so that no network is needed.
-// apt has this machine's settings, without its credentials, and its system accounts, without people.
+// apt installs packages like sb's --apt. The repository is in the image, so that no network is needed. The build has
+// this machine's apt settings without credentials, and its system accounts without regular users.
 func TestApt(t *testing.T) {
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		t.Skip("images here have this machine's programs, and this machine has no apt-get")

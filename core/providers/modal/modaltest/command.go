@@ -14,17 +14,17 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// lastWords is how long a command whose sandbox has ended may take to say how it ended itself.
+// lastWords is the time limit for the exit of a command whose sandbox has ended.
 const lastWords = 5 * time.Second
 
-// keptCommands is how many commands that have ended a sandbox remembers, with what they wrote.
+// keptCommands is the number of ended commands that a sandbox keeps, with their output.
 const keptCommands = 200
 
-// command is one that runs in a sandbox, or the sandbox's entry command.
+// command is a command in a sandbox, or its entry command.
 type command struct {
 	id             string
 	stdout, stderr *spool
-	// done is closed when exit or err is known and all output is in the spools.
+	// done is closed when exit or err is set and all output is in the spools.
 	done chan struct{}
 	exit core.Exit
 	err  error
@@ -33,7 +33,7 @@ type command struct {
 	started bool
 	process core.Process
 	cancel  context.CancelFunc
-	// stdin is where the command's input goes; nil before the start and after its end.
+	// stdin receives the command's input; nil before the start and after the end.
 	stdin   *os.File
 	written uint64
 	closed  bool
@@ -56,7 +56,7 @@ func (c *command) spoolsEnd() {
 	c.stderr.end()
 }
 
-// start runs a command. Its streams that spec leaves nil go to the spools.
+// start starts a command. Streams that are nil in spec go to the spools.
 func (s *Server) start(ctx context.Context, box *sandbox, c *command, spec core.ExecSpec) error {
 	stdinR, stdinW, err := os.Pipe()
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *Server) start(ctx context.Context, box *sandbox, c *command, spec core.
 	c.mu.Unlock()
 	s.work.Go(func() {
 		defer cancel()
-		// Unread output blocks a command. A command that was broken off must not wait for a reader.
+		// Unread output blocks a command. An interrupted command must not wait for a reader.
 		defer context.AfterFunc(life, c.spoolsEnd)()
 		exit, err := process.Wait(life)
 		c.finish(exit, err)
@@ -96,7 +96,8 @@ func (s *Server) start(ctx context.Context, box *sandbox, c *command, spec core.
 	return nil
 }
 
-// retire remembers that a command has ended, and forgets the one that ended longest ago: each holds open files.
+// retire records that a command has ended. Beyond keptCommands it removes the command that ended first, because each
+// holds open files.
 func (s *Server) retire(box *sandbox, c *command) {
 	if c == box.entry {
 		return
@@ -115,8 +116,8 @@ func (s *Server) retire(box *sandbox, c *command) {
 	}
 }
 
-// active counts what keeps a sandbox from being idle: commands, file operations and connections. An entry command does
-// not; input for it counts with by 0.
+// active counts the activities that keep a sandbox from being idle: commands, file operations and connections. An entry
+// command does not count, but its input does, with by 0.
 func (s *Server) active(box *sandbox, by int, entry bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +127,7 @@ func (s *Server) active(box *sandbox, by int, entry bool) {
 	}
 }
 
-// finish notes the end. It comes once.
+// finish records the end. Callers call it once.
 func (c *command) finish(exit core.Exit, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,8 +140,8 @@ func (c *command) finish(exit core.Exit, err error) {
 	close(c.done)
 }
 
-// abandon ends a command whose sandbox is gone. One of the backend's has a moment to tell how it
-// ended; the file tool is the server's own and is broken off at once.
+// abandon ends a command whose sandbox has ended. A command of the backend has a moment to report its exit. The file
+// tool runs in the server and is interrupted at once.
 func (c *command) abandon(ctx context.Context) {
 	c.mu.Lock()
 	started, process, cancel := c.started, c.process, c.cancel
@@ -161,8 +162,8 @@ func (c *command) abandon(ctx context.Context) {
 	}
 }
 
-// write passes input on from an offset: what came before is skipped, since a client that lost an answer
-// sends it again.
+// write passes on input from an offset. It skips bytes that it already has, because a client resends input after a lost
+// answer.
 func (c *command) write(offset uint64, data []byte, eof bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,7 +199,7 @@ func (c *command) write(offset uint64, data []byte, eof bool) error {
 	return nil
 }
 
-// status says how much input was taken.
+// status returns the number of accepted input bytes.
 func (c *command) status() (written uint64, closed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

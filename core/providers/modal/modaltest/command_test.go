@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A sandbox that lives long and runs many commands does not use up the server's files.
+// A sandbox with many commands does not exhaust the server's file descriptors.
 func TestCommandsAreForgotten(t *testing.T) {
 	r := newRig(t, nil)
 	sb := r.create(nil)

@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// connectPort is where requests go when a token names no port.
+	// connectPort is the port for requests whose token names none.
 	connectPort = 8080
-	// connectQuery is where a token may stand when a client cannot set a header.
+	// connectQuery is the query parameter for the token of a client that cannot set a header.
 	connectQuery = "_modal_connect_token"
-	// userData is the header in which the sandbox finds what the token was made with.
+	// userData is the header with the token's metadata for the sandbox.
 	userData = "X-Verified-User-Data"
 )
 
-// connector takes HTTP requests with a connect token to the sandboxes that the tokens are for.
+// connector forwards HTTP requests with a connect token to the token's sandbox.
 type connector struct {
 	server *Server
 	start  sync.Once
@@ -44,7 +44,7 @@ type connection struct {
 	metadata string
 }
 
-// SandboxCreateConnectToken makes a token.
+// SandboxCreateConnectToken creates a token.
 func (s *Server) SandboxCreateConnectToken(
 	_ context.Context, r *pb.SandboxCreateConnectTokenRequest,
 ) (*pb.SandboxCreateConnectTokenResponse, error) {
@@ -81,7 +81,7 @@ func (s *Server) SandboxCreateConnectTokenV2(
 	return s.SandboxCreateConnectToken(ctx, r)
 }
 
-// listen begins to take requests, on a port of its own.
+// listen starts to accept requests on a separate port.
 func (c *connector) listen(s *Server) error {
 	var listen net.ListenConfig
 	listener, err := listen.Listen(s.ctx, "tcp", "127.0.0.1:0")
@@ -95,7 +95,7 @@ func (c *connector) listen(s *Server) error {
 	return nil
 }
 
-// ServeHTTP passes one request on.
+// ServeHTTP forwards one request.
 func (c *connector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	token := query.Get(connectQuery)
@@ -140,7 +140,8 @@ func (c activeConn) Close() error {
 	return c.Conn.Close()
 }
 
-// dial connects to a port of a sandbox, once that is made: by the backend, or where it is published.
+// dial connects to a port of a sandbox once the sandbox exists. It dials through the backend or, if the backend cannot
+// do that, the published address.
 func (s *Server) dial(ctx context.Context, box *sandbox, port int) (net.Conn, error) {
 	if err := box.await(ctx); err != nil {
 		return nil, err

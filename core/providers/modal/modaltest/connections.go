@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// connections is a listener that knows what it has accepted.
+// connections is a listener that records its accepted connections.
 type connections struct {
 	net.Listener
 
@@ -17,16 +17,16 @@ type connections struct {
 	open map[*client]struct{}
 }
 
-// client is a connection; it is forgotten when it closes.
+// client is a connection; its close removes the record.
 type client struct {
 	net.Conn
 	from *connections
-	// sent counts bytes. gRPC writes from one goroutine.
+	// sent counts bytes. It needs no lock, because gRPC writes from one goroutine.
 	sent int64
 	gone chan struct{} // closed with the connection
 }
 
-// Write sends as fast as the faults' link carries.
+// Write sends at the rate of the faults' link.
 func (c *client) Write(p []byte) (int, error) {
 	before := c.sent
 	n, err := c.Conn.Write(p)
@@ -64,7 +64,7 @@ func (c *client) Close() error {
 	return c.Conn.Close()
 }
 
-// breakOff ends all connections in the middle of whatever they carry.
+// breakOff closes all connections immediately, even in the middle of a message.
 func (l *connections) breakOff() error {
 	l.mu.Lock()
 	var all []*client
@@ -79,5 +79,5 @@ func (l *connections) breakOff() error {
 	return errors.Join(errs...)
 }
 
-// Disconnect breaks off every connection that clients have, as a network does. They may come again at once.
+// Disconnect closes all connections of clients, like a network failure. Clients can reconnect at once.
 func (s *Server) Disconnect() error { return s.listener.breakOff() }

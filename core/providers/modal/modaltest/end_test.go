@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A server ends while commands wait for input that never comes, and while output waits for a reader.
+// A server can end while commands wait for input, and while output waits for a reader.
 func TestServerEndsUnderCommands(t *testing.T) {
 	r := newRig(t, nil)
 	sb := r.create(nil)

@@ -9,11 +9,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// exitSnapshotOption is the experimental option with which a sandbox's file system is kept when it ends.
+// exitSnapshotOption is the experimental option that stores a sandbox's file system at its end.
 const exitSnapshotOption = "enable_exit_snapshot"
 
-// endGrace is how much longer than its lifetime the backend's sandbox of an exit snapshot lives: the server ends it, to
-// keep its files first.
+// endGrace is the extra lifetime of the backend's sandbox if it has an exit snapshot. The server stores its files first
+// and then ends it.
 const endGrace = time.Minute
 
 // exitSnapshot is the image of a sandbox's file system at its end. The fields are set before done is closed.
@@ -23,13 +23,13 @@ type exitSnapshot struct {
 	err   error
 }
 
-// asksExitSnapshot reports whether a sandbox's file system is kept when it ends.
+// asksExitSnapshot reports whether a sandbox's definition requests an exit snapshot.
 func asksExitSnapshot(d *pb.Sandbox) bool {
 	older := d.GetExperimentalOptions() //nolint:staticcheck // some SDKs still send it
 	return older[exitSnapshotOption] || d.GetExperimentalOptionsV2()[exitSnapshotOption] == "true"
 }
 
-// keepExit keeps the file system of a sandbox that has ended, before the backend's sandbox is gone.
+// keepExit stores the file system of a sandbox that has ended, before the backend's sandbox is removed.
 func (s *Server) keepExit(ctx context.Context, box *sandbox) {
 	if box.exit == nil {
 		return
@@ -47,7 +47,7 @@ func (s *Server) keepExit(ctx context.Context, box *sandbox) {
 	close(box.exit.done)
 }
 
-// SandboxGetExitSnapshot waits for the image of a sandbox's file system at its end, as long as the client asks.
+// SandboxGetExitSnapshot waits for the image of a sandbox's file system at its end, up to the client's timeout.
 func (s *Server) SandboxGetExitSnapshot(
 	ctx context.Context, r *pb.SandboxGetExitSnapshotRequest,
 ) (*pb.SandboxGetExitSnapshotResponse, error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// A sandbox's files become an image when its command exits, when Terminate ends it and when its lifetime is over. Both
-// generations do so.
+// A sandbox's files become an image when its command exits, when Terminate ends it and when its lifetime is over. This
+// holds for both generations.
 func TestExitSnapshots(t *testing.T) {
 	r := newRig(t, nil)
 	enabled := map[string]any{"enable_exit_snapshot": true}

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// Faults makes a Server slow or unreliable. Its methods may be called while it serves.
+// Faults makes a Server slow or unreliable. Its methods may be called while the Server runs.
 type Faults struct {
 	mu         sync.Mutex
 	latency    time.Duration
@@ -31,26 +31,26 @@ type stall struct {
 	pause time.Duration
 }
 
-// Fault is what happens to one call instead of its work, or after it.
+// Fault is a failure that replaces or follows the work of one call.
 type Fault struct {
 	// Code and Message are the error.
 	Code    codes.Code
 	Message string
-	// RetryAfter tells the client when to come again, as Modal does when it throttles.
+	// RetryAfter is the delay in the reply after which the client may retry, as in Modal's throttling.
 	RetryAfter time.Duration
-	// After lets the work be done and only its answer get lost. A client of the control plane that calls again with the
-	// same idempotency key gets it then.
+	// After does the work and drops only its answer. A retry to the control plane with the same idempotency key gets the
+	// answer.
 	After bool
 }
 
-// SetLatency delays every call by so much before its work begins.
+// SetLatency delays every call by d before its work.
 func (f *Faults) SetLatency(d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.latency = d
 }
 
-// SetScheduling makes new sandboxes wait for so long until they begin, as they do when no machine is free.
+// SetScheduling delays the start of new sandboxes by d, as if no machine were free.
 func (f *Faults) SetScheduling(d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -63,8 +63,8 @@ func (f *Faults) wait() time.Duration {
 	return f.scheduling
 }
 
-// Plan makes the next calls of a method fail, one fault for each; one without a code lets its call pass. A method's
-// name is that of the RPC: "SandboxCreateV2".
+// Plan makes the next calls of a method fail, with one fault for each call. A fault without a code lets its call
+// succeed. The method is the name of an RPC, such as "SandboxCreateV2".
 func (f *Faults) Plan(method string, faults ...Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,7 +74,7 @@ func (f *Faults) Plan(method string, faults ...Fault) {
 	f.planned[method] = append(f.planned[method], faults...)
 }
 
-// Cut breaks every stream of a method off after it has carried so many bytes; 0 lets them be.
+// Cut breaks every stream of a method after so many bytes; 0 turns this off.
 func (f *Faults) Cut(method string, bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,7 +84,7 @@ func (f *Faults) Cut(method string, bytes int64) {
 	f.cut[method] = bytes
 }
 
-// Stall pauses every stream of a method once, after it has carried so many bytes; a pause of 0 lets the streams flow.
+// Stall pauses every stream of a method once, after it has carried so many bytes; a pause of 0 turns this off.
 func (f *Faults) Stall(method string, bytes int64, pause time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -94,22 +94,22 @@ func (f *Faults) Stall(method string, bytes int64, pause time.Duration) {
 	f.stalls[method] = stall{bytes, pause}
 }
 
-// StallLink pauses all that the server sends on a connection once, after so many bytes: all streams and answers wait. A
-// pause of 0 lets connections flow.
+// StallLink pauses each connection once after the server has sent so many bytes. All its streams and answers wait. A
+// pause of 0 turns this off.
 func (f *Faults) StallLink(bytes int64, pause time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.link = stall{bytes, pause}
 }
 
-// SlowLink lets each connection carry at most so many bytes in a second to its client; 0 is no bound.
+// SlowLink limits each connection to rate bytes per second to its client; 0 means no limit.
 func (f *Faults) SlowLink(rate int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.rate = rate
 }
 
-// onLink returns how long a connection waits after it has sent some bytes, and before these.
+// onLink returns the pause of a connection that has sent before bytes, for the next bytes.
 func (f *Faults) onLink(before, bytes int64) (wait time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -223,7 +223,7 @@ func (s *Server) faultStream(
 	return next(srv, stream)
 }
 
-// stallStream pauses once after so many bytes of output.
+// stallStream pauses once after a number of output bytes.
 type stallStream struct {
 	grpc.ServerStream
 	stall
@@ -248,7 +248,7 @@ func (c *stallStream) SendMsg(message any) error {
 	return c.ServerStream.SendMsg(message)
 }
 
-// cutStream breaks off after so many bytes of data.
+// cutStream fails after a number of data bytes.
 type cutStream struct {
 	grpc.ServerStream
 	left int64
@@ -278,7 +278,7 @@ func (c *cutStream) RecvMsg(message any) error {
 	return c.pass(message)
 }
 
-// ClientHello greets.
+// ClientHello returns an empty reply.
 func (s *Server) ClientHello(context.Context, *emptypb.Empty) (*pb.ClientHelloResponse, error) {
 	return &pb.ClientHelloResponse{}, nil
 }

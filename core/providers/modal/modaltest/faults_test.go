@@ -110,7 +110,7 @@ func TestFaultsOfCalls(t *testing.T) {
 		if took := time.Since(begin); took < wait {
 			t.Errorf("the first command ended after %s", took)
 		}
-		// One that waits for a machine can be ended.
+		// A sandbox that waits for a machine can be terminated.
 		r.faults.SetScheduling(time.Hour)
 		defer r.faults.SetScheduling(0)
 		never := r.create(nil)
@@ -120,7 +120,7 @@ func TestFaultsOfCalls(t *testing.T) {
 	})
 }
 
-// Output arrives whole when its stream is cut again and again, and when every connection breaks off.
+// Output arrives complete although its stream is cut repeatedly and every connection fails.
 func TestOutputSurvivesDisconnects(t *testing.T) {
 	const size = 4 << 20
 	for _, tt := range []struct {
@@ -172,7 +172,7 @@ func TestOutputSurvivesDisconnects(t *testing.T) {
 	}
 }
 
-// Tokens that expire are replaced without anybody noticing.
+// Expired tokens are replaced without an error.
 func TestTokensExpire(t *testing.T) {
 	r := newRig(t, func(o *modaltest.Options) { o.TokenLife = 3 * time.Second })
 	sb := r.create(nil)
@@ -184,7 +184,7 @@ func TestTokensExpire(t *testing.T) {
 	}
 }
 
-// A connect token leads to the sandbox, from where it may be connected to.
+// A connect token gives access to the sandbox from its allowed addresses.
 func TestConnectTokens(t *testing.T) {
 	r := newRig(t, nil)
 	const serve = `mkdir -p /srv/www && cd /srv/www && echo served >page && exec python3 -m http.server 8080`
@@ -243,8 +243,7 @@ func TestConnectTokens(t *testing.T) {
 	}
 }
 
-// A request for something that is missing is refused. A setting without effect here is recorded, and the server logs
-// it.
+// A request for a missing object is rejected. The server records and logs a setting that has no effect here.
 func TestRequests(t *testing.T) {
 	var log strings.Builder
 	r := newRig(t, func(o *modaltest.Options) {

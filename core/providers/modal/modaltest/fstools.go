@@ -19,8 +19,8 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/guest"
 )
 
-// fsTool is the program that Modal's clients run for file operations. Here it is a
-// part of the server: its commands are done by the backend's file system.
+// fsTool is the program that Modal's clients run for file operations. Here it is a part of the server, which runs its
+// commands on the backend's file system.
 const fsTool = "/__modal/.bin/modal-sandbox-fs-tools"
 
 // readLimit is the largest file that the tool reads, in bytes.
@@ -59,7 +59,7 @@ type fsEntry struct {
 	SymlinkTarget *string `json:"symlink_target"`
 }
 
-// fsFailure is what the tool writes to stderr before it ends with 1.
+// fsFailure is the tool's message on stderr before it exits with 1.
 type fsFailure struct {
 	Kind    string `json:"error_kind"`
 	Message string `json:"message"`
@@ -68,7 +68,7 @@ type fsFailure struct {
 
 func (f *fsFailure) Error() string { return f.Message }
 
-// startFSTool does a command of the tool as if it were a process.
+// startFSTool runs a command of the tool as if it were a process.
 func (s *Server) startFSTool(ctx context.Context, box *sandbox, c *command, argv []string) error {
 	var parsed fsCommand
 	if len(argv) != 2 || json.Unmarshal([]byte(argv[1]), &parsed) != nil {
@@ -163,7 +163,7 @@ func (t *fsRun) list(ctx context.Context, dir string) error {
 	return json.NewEncoder(t.stdout).Encode(entries)
 }
 
-// follow describes what a path leads to over links.
+// follow resolves the links of a path and describes the target.
 func (t *fsRun) follow(ctx context.Context, name string) (core.FileInfo, error) {
 	for range 40 {
 		info, err := t.files.Stat(ctx, t.id, name)
@@ -244,7 +244,7 @@ func (t *fsRun) entry(ctx context.Context, info core.FileInfo) fsEntry {
 	return entry
 }
 
-// nameOf looks a number up in the sandbox's own tables.
+// nameOf returns the name of a number in the sandbox's own tables.
 func (t *fsRun) nameOf(ctx context.Context, table string, id int) string {
 	if id == 0 {
 		return "root"
@@ -264,7 +264,7 @@ func (t *fsRun) nameOf(ctx context.Context, table string, id int) string {
 	return strconv.Itoa(id)
 }
 
-// unixMode is a mode as stat(2) has it.
+// unixMode converts a mode to the form of stat(2).
 func unixMode(mode fs.FileMode) uint32 {
 	bits := uint32(mode.Perm())
 	for _, pair := range []struct {
@@ -286,7 +286,7 @@ func unixMode(mode fs.FileMode) uint32 {
 	return bits
 }
 
-// failureOf is an error as the tool tells it.
+// failureOf converts an error to the tool's form.
 func failureOf(err error) *fsFailure {
 	if failure, ok := errors.AsType[*fsFailure](err); ok {
 		return failure

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/guest"
 )
 
-// watch tells what changes below a path: a helper inside the sandbox asks its kernel.
+// watch reports changes below a path. A helper inside the sandbox gets them from the sandbox's kernel.
 func (s *Server) watch(
 	ctx context.Context, box *sandbox, c *command, files core.FileSystem, request guest.Watch,
 ) error {
@@ -37,7 +37,7 @@ func (s *Server) watch(
 	return statusOf(s.start(ctx, box, c, core.ExecSpec{Command: argv}))
 }
 
-// bringTool puts the helper where Modal's tool is, once for each sandbox.
+// bringTool copies the helper to the path of Modal's tool, once for each sandbox.
 func (s *Server) bringTool(ctx context.Context, box *sandbox, files core.FileSystem) error {
 	box.tool.Lock()
 	defer box.tool.Unlock()

@@ -9,7 +9,7 @@ import (
 	sdk "github.com/modal-labs/modal-client/go"
 )
 
-// A file that is there for a moment only is seen, and one that moves away moves, and is not removed.
+// A short-lived file is reported. A file that moves away is reported as moved, not as removed.
 func TestWatchReportsBriefFiles(t *testing.T) {
 	r := newRig(t, nil)
 	sb := r.create(nil)
@@ -21,7 +21,7 @@ func TestWatchReportsBriefFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The watch begins when it is listened to: something happens until it tells of the first.
+	// The watch starts with its first read, so changes continue until it reports the first one.
 	go func() {
 		_, _ = sb.Exec(t.Context(),
 			[]string{"sh", "-c", `i=0; until test -e /tmp/seen; do : >/tmp/watched/$i; i=$((i+1)); sleep 0.05; done

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(programtest.With(m, "sb-runtime", "sb-guest")) }
 
-// rig is a server whose sandboxes run here, and a client made with Modal's own SDK.
+// rig is a server whose sandboxes run on this machine, and a client of Modal's own SDK.
 type rig struct {
 	t      *testing.T
 	server *modaltest.Server
@@ -83,7 +83,7 @@ func newRig(t *testing.T, change func(*modaltest.Options)) *rig {
 	return r
 }
 
-// create makes a sandbox; the server's end ends it.
+// create creates a sandbox, which ends with the server.
 func (r *rig) create(params *sdk.SandboxCreateParams) *sdk.Sandbox {
 	r.t.Helper()
 	sb, err := r.client.Sandboxes.Create(r.t.Context(), r.app, r.image, params)
@@ -94,7 +94,7 @@ func (r *rig) create(params *sdk.SandboxCreateParams) *sdk.Sandbox {
 	return sb
 }
 
-// run runs a script, demands that it succeeds, and returns what it wrote.
+// run runs a script, fails the test if the script fails, and returns its output.
 func run(t *testing.T, sb *sdk.Sandbox, script string) string {
 	t.Helper()
 	out, code := try(t, sb, script)
@@ -104,7 +104,7 @@ func run(t *testing.T, sb *sdk.Sandbox, script string) string {
 	return out
 }
 
-// try runs a script and returns what it wrote and its exit code.
+// try runs a script and returns its output and its exit code.
 func try(t *testing.T, sb *sdk.Sandbox, script string) (string, int) {
 	t.Helper()
 	process, err := sb.Exec(t.Context(), []string{"sh", "-c", "exec 2>&1; " + script}, nil)

@@ -25,7 +25,7 @@ func randomText(alphabet string, n int) string {
 	return string(text)
 }
 
-// newULID makes an id that sorts by the time of its making.
+// newULID returns an id that sorts by its creation time.
 func newULID() string {
 	milliseconds := time.Now().UnixMilli()
 	stamp := make([]byte, 10)

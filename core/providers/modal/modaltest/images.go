@@ -18,26 +18,26 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// image is a base of the backend and what was done on top.
+// image is a base of the backend and the changes on top of it.
 type image struct {
 	id           string
-	base         string // what the backend is asked for
-	registryName string // the registry's name that stands at the bottom
-	// definition is what the client asked for; nil of what was not built.
+	base         string // the backend's image
+	registryName string // the name of the registry image below
+	// definition is the client's request; nil if the image was not built.
 	definition *pb.Image
 	env        map[string]string
 	workdir    string
-	// snapshot is the backend's, with all that was done on top of the base; "" is the base alone.
+	// snapshot is the backend's snapshot with all changes; "" means the base alone.
 	snapshot string
-	// archive is a tar of the directory that was kept, when the image is one of a directory.
+	// archive is a tar of the directory if the image is a snapshot of a directory.
 	archive string
 	expire  time.Time
 	result  *pb.GenericResult
 	done    chan struct{}
-	log     []string // what the build wrote, guarded by Server.mu
+	log     []string // the build's output, guarded by Server.mu
 }
 
-// python says whether the image is one of Python's, which have a program of that name.
+// python reports whether the image is based on a Python image, which has a program of that name.
 func (i *image) python() bool {
 	name, _, _ := strings.Cut(path.Base(i.registryName), ":")
 	return name == "python"
@@ -47,7 +47,7 @@ func success() *pb.GenericResult {
 	return pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_SUCCESS}.Build()
 }
 
-// ImageDefinition returns what an image was asked to be; nil when there is none of that id, or it was not built.
+// ImageDefinition returns the definition of an image. It is nil if the image does not exist or was not built.
 func (s *Server) ImageDefinition(id string) *pb.Image {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +57,7 @@ func (s *Server) ImageDefinition(id string) *pb.Image {
 	return nil
 }
 
-// ImageGetOrCreate finds an image by its recipe or begins to build it.
+// ImageGetOrCreate finds an image by its recipe or starts its build.
 func (s *Server) ImageGetOrCreate(
 	ctx context.Context, r *pb.ImageGetOrCreateRequest,
 ) (*pb.ImageGetOrCreateResponse, error) {
@@ -111,8 +111,8 @@ func (s *Server) ImageGetOrCreate(
 	return pb.ImageGetOrCreateResponse_builder{ImageId: built.id, Metadata: &pb.ImageMetadata{}}.Build(), nil
 }
 
-// checkRegistry refuses a private registry's image without a secret that has the variables which the SDK's own tests
-// ask of one. The caller holds mu.
+// checkRegistry rejects an image of a private registry unless its secret has the variables of the SDK's own tests. The
+// caller holds mu.
 func (s *Server) checkRegistry(config *pb.ImageRegistryConfig) error {
 	var required []string
 	switch config.GetRegistryAuthType() {
@@ -145,7 +145,7 @@ func baseIDs(definition *pb.Image) []string {
 	return ids
 }
 
-// from puts an image on its base. The caller holds mu.
+// from sets the base of an image. The caller holds mu.
 func (s *Server) from(built *image, definition *pb.Image, name string) error {
 	for _, base := range definition.GetBaseImages() {
 		if base.GetDockerTag() != name {
@@ -171,7 +171,7 @@ func (s *Server) from(built *image, definition *pb.Image, name string) error {
 
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// ImageJoinStreaming tells how a build goes until it ends.
+// ImageJoinStreaming streams the progress of a build until its end.
 func (s *Server) ImageJoinStreaming(
 	r *pb.ImageJoinStreamingRequest, stream pb.ModalClient_ImageJoinStreamingServer,
 ) error {
@@ -217,7 +217,7 @@ func (s *Server) ImageJoinStreaming(
 	}
 }
 
-// imageReady returns an image that sandboxes can begin from. The caller holds mu.
+// imageReady returns an image from which sandboxes can start. The caller holds mu.
 func (s *Server) imageReady(id string) (*image, error) {
 	found := s.images[id]
 	if found == nil || !found.expire.IsZero() && time.Now().After(found.expire) {
@@ -242,7 +242,7 @@ func (s *Server) ImageFromId(_ context.Context, r *pb.ImageFromIdRequest) (*pb.I
 	return pb.ImageFromIdResponse_builder{ImageId: found.id, Metadata: &pb.ImageMetadata{}}.Build(), nil
 }
 
-// ImageDelete forgets an image. Sandboxes that began from it go on.
+// ImageDelete removes an image. Sandboxes from it keep running.
 func (s *Server) ImageDelete(ctx context.Context, r *pb.ImageDeleteRequest) (*emptypb.Empty, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -255,7 +255,7 @@ func (s *Server) ImageDelete(ctx context.Context, r *pb.ImageDeleteRequest) (*em
 	return &emptypb.Empty{}, nil
 }
 
-// imageTag is an image's name with its tag.
+// imageTag returns an image's name with its tag.
 func imageTag(tag string) string {
 	if !strings.Contains(tag, ":") {
 		return tag + ":latest"
@@ -263,7 +263,7 @@ func imageTag(tag string) string {
 	return tag
 }
 
-// ImagePublish gives an image a name.
+// ImagePublish publishes an image under a name.
 func (s *Server) ImagePublish(_ context.Context, r *pb.ImagePublishRequest) (*pb.ImagePublishResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// on makes a spec begin from the image.
+// on returns spec with the image as its base.
 func (i *image) on(spec core.Spec) core.Spec {
 	if i.snapshot != "" {
 		spec.Snapshot = i.snapshot
@@ -22,7 +22,7 @@ func (i *image) on(spec core.Spec) core.Spec {
 	return spec
 }
 
-// keep makes a snapshot of a sandbox of the backend, for the image of an id, and returns what the backend calls it.
+// keep makes a snapshot of a backend's sandbox for an image. It returns the backend's id of the snapshot.
 func (s *Server) keep(ctx context.Context, box, image string) (string, error) {
 	snapshotter, ok := s.opts.Backend.(core.Snapshotter)
 	if !ok {
@@ -38,7 +38,7 @@ func (s *Server) keep(ctx context.Context, box, image string) (string, error) {
 	return made.ID, nil
 }
 
-// dropSnapshot removes the snapshot of an image that is gone, unless other images stand on it. The caller holds mu.
+// dropSnapshot removes the snapshot of a removed image, unless other images share it. The caller holds mu.
 func (s *Server) dropSnapshot(ctx context.Context, gone *image) {
 	for _, other := range s.images {
 		if other.snapshot == gone.snapshot {
@@ -50,7 +50,7 @@ func (s *Server) dropSnapshot(ctx context.Context, gone *image) {
 	}
 }
 
-// removeSnapshot removes one that keep made. The caller holds mu.
+// removeSnapshot removes a snapshot that keep made. The caller holds mu.
 func (s *Server) removeSnapshot(ctx context.Context, id string) error {
 	store, ok := s.opts.Backend.(core.SnapshotStore)
 	if !ok || !s.snapshots[id] {
@@ -64,7 +64,8 @@ func (s *Server) removeSnapshot(ctx context.Context, id string) error {
 	return err
 }
 
-// pack writes what an image has beyond its base to a new archive. An image of the base alone has nothing.
+// pack writes the changes of an image on top of its base to a new archive. An image without changes has an empty
+// archive.
 func (s *Server) pack(ctx context.Context, i *image) (path string, err error) {
 	box, err := s.opts.Backend.Launch(
 		ctx, i.on(core.Spec{Name: backendName(newID("im-")), App: "modal", Network: core.Network{Mode: s.outside()}}),
@@ -112,7 +113,7 @@ func (s *Server) unpackInto(ctx context.Context, id, archive, target string) err
 	return errors.Join(err, file.Close())
 }
 
-// shell runs a script in a backend's sandbox and demands that it succeeds.
+// shell runs a script in a backend's sandbox and returns an error if it fails.
 func (s *Server) shell(
 	ctx context.Context, id string, stdin io.Reader, stdout io.Writer, script string, args ...string,
 ) error {
@@ -134,7 +135,7 @@ func (s *Server) shell(
 	return err
 }
 
-// textBuffer keeps the beginning of what is written to it.
+// textBuffer keeps the beginning of its input.
 type textBuffer struct{ text []byte }
 
 func (b *textBuffer) Write(p []byte) (int, error) {
@@ -156,13 +157,13 @@ func (s *Server) runIn(ctx context.Context, id string, spec core.ExecSpec, outpu
 	return exit.Code, err
 }
 
-// backendName is what the backend calls the sandbox of an id.
+// backendName returns the backend's name for the sandbox of an id.
 func backendName(id string) string {
 	name := []byte("modal-" + id[3:])
 	return string(bytes.ToLower(name))
 }
 
-// lease says for whom the backend's sandboxes are: this process.
+// lease returns the lease of the backend's sandboxes, whose owner is this process.
 func (s *Server) lease(life time.Duration) core.Lease {
 	lease := core.Lease{Owner: core.CurrentOwner("modal"), Created: time.Now().UTC(), Bound: true}
 	if life > 0 {
@@ -171,7 +172,7 @@ func (s *Server) lease(life time.Duration) core.Lease {
 	return lease
 }
 
-// outside is the widest network that the backend has.
+// outside returns the widest network mode of the backend.
 func (s *Server) outside() core.NetworkMode {
 	if s.opts.Backend.Capabilities().Can(core.CapNetAll) {
 		return core.NetworkAll

@@ -16,10 +16,10 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// logPage is the most entries that one answer has.
+// logPage is the most entries in one answer.
 const logPage = 1000
 
-// entry finds the entry command whose log is asked for.
+// entry finds the sandbox of a log request.
 func (s *Server) entry(id, task string) (*sandbox, error) {
 	if id != "" {
 		return s.sandbox(id)
@@ -32,7 +32,7 @@ func (s *Server) entry(id, task string) (*sandbox, error) {
 	return nil, status.Errorf(codes.NotFound, "Task '%s' not found", task)
 }
 
-// logItems returns what an entry command wrote in a time, oldest first.
+// logItems returns the output of an entry command in a time range, oldest first.
 func (b *sandbox) logItems(source pb.FileDescriptor, since, until time.Time, search string) ([]*pb.TaskLogs, error) {
 	var items []*pb.TaskLogs
 	for _, stream := range []struct {
@@ -64,7 +64,7 @@ func (b *sandbox) logItems(source pb.FileDescriptor, since, until time.Time, sea
 	return items, nil
 }
 
-// AppCountLogs counts a sandbox's log entries in stretches of time.
+// AppCountLogs counts a sandbox's log entries by time interval.
 func (s *Server) AppCountLogs(_ context.Context, r *pb.AppCountLogsRequest) (*pb.AppCountLogsResponse, error) {
 	box, err := s.entry(r.GetSandboxId(), r.GetTaskId())
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Server) AppCountLogs(_ context.Context, r *pb.AppCountLogsRequest) (*pb
 	return pb.AppCountLogsResponse_builder{AppId: r.GetAppId(), Buckets: buckets}.Build(), nil
 }
 
-// AppFetchLogs returns a sandbox's log entries of a time: the last ones, when there are more than fit.
+// AppFetchLogs returns a sandbox's log entries of a time range. If there are too many, it returns the last ones.
 func (s *Server) AppFetchLogs(_ context.Context, r *pb.AppFetchLogsRequest) (*pb.AppFetchLogsResponse, error) {
 	box, err := s.entry(r.GetSandboxId(), r.GetTaskId())
 	if err != nil {
@@ -109,8 +109,8 @@ func (s *Server) AppFetchLogs(_ context.Context, r *pb.AppFetchLogsRequest) (*pb
 	return pb.AppFetchLogsResponse_builder{Batches: []*pb.TaskLogsBatch{batch}}.Build(), nil
 }
 
-// SandboxGetLogs streams what a sandbox's entry command writes to one stream. An entry's id is the offset after it. A
-// client resumes from that id.
+// SandboxGetLogs streams one output stream of a sandbox's entry command. An entry's id is the offset after it. A client
+// resumes from that id.
 func (s *Server) SandboxGetLogs(r *pb.SandboxGetLogsRequest, stream pb.ModalClient_SandboxGetLogsServer) error {
 	box, err := s.sandbox(r.GetSandboxId())
 	if err != nil {

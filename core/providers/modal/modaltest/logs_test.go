@@ -37,7 +37,7 @@ func TestLogs(t *testing.T) {
 		}
 		return lines
 	}
-	// Two streams have no order between them, so each line is there before the next is written.
+	// The two streams have no common order, so each line must arrive before the next is written.
 	written := func(lines int) {
 		t.Helper()
 		for len(collect(sb.Logs.Tail(t.Context(), nil))) < lines {

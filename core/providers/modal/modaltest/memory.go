@@ -13,23 +13,23 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// memoryLife is how long Modal keeps a sandbox's memory (its guide to sandbox snapshots).
+// memoryLife is the retention of a memory snapshot (Modal's guide to sandbox snapshots).
 const memoryLife = 7 * 24 * time.Hour
 
-// memory is a sandbox that was kept as it was, for others to go on from.
+// memory is a memory snapshot of a sandbox, from which others can resume.
 type memory struct {
 	id  string
-	key string // the client's, by which a call that is made again is known
-	// of is what was kept; tags are those it had then.
+	key string // the client's idempotency key, which identifies a retry
+	// of is the source sandbox. tags are its tags at that time.
 	of     *sandbox
 	tags   map[string]string
 	expire time.Time
-	// checkpoint is the backend's.
+	// checkpoint is the backend's checkpoint.
 	checkpoint string
 }
 
-// keepsMemory says whether the backend can keep sandboxes with their memory, and tells what their entry commands write
-// and how they end.
+// keepsMemory reports whether the backend supports memory snapshots. It must also report the output and the end of
+// entry commands.
 func (s *Server) keepsMemory() bool {
 	_, keeps := s.opts.Backend.(core.Checkpointer)
 	_, attaches := s.opts.Backend.(core.Attacher)
@@ -37,7 +37,7 @@ func (s *Server) keepsMemory() bool {
 	return keeps && attaches && waits
 }
 
-// TaskSnapshotMemory keeps a sandbox of the second generation.
+// TaskSnapshotMemory takes a memory snapshot of a sandbox of the second generation.
 func (r *router) TaskSnapshotMemory(
 	ctx context.Context, request *pb.TaskSnapshotMemoryRequest,
 ) (*pb.TaskSnapshotMemoryResponse, error) {
@@ -52,7 +52,7 @@ func (r *router) TaskSnapshotMemory(
 	return pb.TaskSnapshotMemoryResponse_builder{SnapshotId: made.id}.Build(), nil
 }
 
-// SandboxSnapshot keeps a sandbox of the first generation.
+// SandboxSnapshot takes a memory snapshot of a sandbox of the first generation.
 func (s *Server) SandboxSnapshot(
 	ctx context.Context, r *pb.SandboxSnapshotRequest,
 ) (*pb.SandboxSnapshotResponse, error) {
@@ -70,7 +70,7 @@ func (s *Server) SandboxSnapshot(
 	return pb.SandboxSnapshotResponse_builder{SnapshotId: made.id}.Build(), nil
 }
 
-// SandboxSnapshotWait says how a snapshot ended: it has when its id is known.
+// SandboxSnapshotWait returns the result of a snapshot, which is complete once it has an id.
 func (s *Server) SandboxSnapshotWait(
 	_ context.Context, r *pb.SandboxSnapshotWaitRequest,
 ) (*pb.SandboxSnapshotWaitResponse, error) {
@@ -93,7 +93,7 @@ func (s *Server) SandboxSnapshotGet(
 	}.Build(), nil
 }
 
-// SandboxRestore makes a sandbox that resumes from a snapshot of the first generation.
+// SandboxRestore creates a sandbox that resumes from a snapshot of the first generation.
 func (s *Server) SandboxRestore(ctx context.Context, r *pb.SandboxRestoreRequest) (*pb.SandboxRestoreResponse, error) {
 	if r.GetReplaceVolumeMounts() {
 		return nil, status.Error(codes.Unimplemented, "this server does not replace the volumes of a snapshot")
@@ -107,7 +107,7 @@ func (s *Server) SandboxRestore(ctx context.Context, r *pb.SandboxRestoreRequest
 	return pb.SandboxRestoreResponse_builder{SandboxId: box.id}.Build(), nil
 }
 
-// SandboxRestoreV2 makes a sandbox that resumes from a snapshot of the second generation.
+// SandboxRestoreV2 creates a sandbox that resumes from a snapshot of the second generation.
 func (s *Server) SandboxRestoreV2(
 	ctx context.Context, r *pb.SandboxRestoreV2Request,
 ) (*pb.SandboxRestoreV2Response, error) {
@@ -169,7 +169,7 @@ func (s *Server) keepMemory(ctx context.Context, box *sandbox, id, key string) (
 	return kept, nil
 }
 
-// restore makes a sandbox that resumes from a snapshot. Its name is set by how and name.
+// restore creates a sandbox that resumes from a snapshot. how and name determine its name.
 func (s *Server) restore(
 	ctx context.Context, id, snapshot string, how pb.SandboxRestoreRequest_SandboxNameOverrideType, name string,
 ) (*sandbox, error) {
@@ -204,7 +204,7 @@ func (s *Server) restore(
 	return box, nil
 }
 
-// follow takes over an entry command that the backend's sandbox began with: what it wrote, and how it ends.
+// follow attaches to the entry command of the backend's sandbox. It records the command's output and its end.
 func (s *Server) follow(box *sandbox) error {
 	attacher, ok := s.opts.Backend.(core.Attacher)
 	if !ok {

@@ -16,10 +16,10 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// counting writes a number, the next one each time, and remembers none of them but in memory.
+// counting writes increasing numbers; only its memory has the current one.
 const counting = "i=0; while :; do i=$((i+1)); echo $i; sleep 0.05; done"
 
-// numbers reads numbers until one is at least so large, and returns the first and the last.
+// numbers reads numbers until one is at least least, and returns the first and the last.
 func numbers(t *testing.T, from io.Reader, least int) (first, last int) {
 	t.Helper()
 	for scanner := bufio.NewScanner(from); scanner.Scan(); {
@@ -38,8 +38,8 @@ func numbers(t *testing.T, from io.Reader, least int) (first, last int) {
 	return 0, 0
 }
 
-// A process continues with its memory in a restored sandbox. It does so in each generation, also after the first
-// sandbox is gone.
+// A process continues with its memory in a restored sandbox. This holds for each generation, and after the first
+// sandbox was terminated.
 func TestMemorySnapshots(t *testing.T) {
 	r := newRig(t, nil)
 	for name, gpu := range map[string]string{"first": "T4", "second": ""} {
@@ -91,7 +91,8 @@ func TestMemorySnapshots(t *testing.T) {
 	}
 }
 
-// A sandbox that may be kept ends as others do, with what it wrote; one that may not be is refused.
+// A sandbox with memory snapshots ends like others and keeps its output. A snapshot of a sandbox without that option is
+// rejected.
 func TestMemorySnapshotsEnd(t *testing.T) {
 	r := newRig(t, nil)
 	sb := r.create(&sdk.SandboxCreateParams{

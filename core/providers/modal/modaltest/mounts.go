@@ -18,11 +18,11 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// commitEvery is how often what a sandbox wrote to its volumes becomes theirs.
+// commitEvery is the interval between commits of a sandbox's writes to its volumes.
 const commitEvery = 5 * time.Second
 
-// mount is a volume as one sandbox sees it: a folder with what was committed when it began or last reloaded, and
-// with what it wrote itself.
+// mount is one sandbox's view of a volume. Its folder has the content of the last start or reload, and the sandbox's
+// own writes.
 type mount struct {
 	volume   *volume
 	sub      string
@@ -30,13 +30,13 @@ type mount struct {
 	readOnly bool
 
 	mu sync.Mutex
-	// known is what both sides have agreed on.
+	// known is the state that both sides had at the last sync.
 	known tree
 }
 
 func (s *Server) mountDir(box *sandbox) string { return filepath.Join(s.dir, "mounts", box.task) }
 
-// mount makes the folders of a sandbox's volumes and buckets, and says where they are seen.
+// mount creates the folders of a sandbox's volumes and buckets, and returns their mounts.
 func (s *Server) mount(box *sandbox) ([]core.Volume, error) {
 	var seen []core.Volume
 	for i, asked := range box.definition.GetVolumeMounts() {
@@ -71,7 +71,7 @@ func (s *Server) mount(box *sandbox) ([]core.Volume, error) {
 	return seen, nil
 }
 
-// checkMounts refuses what cannot be mounted. The caller holds mu.
+// checkMounts rejects a definition whose mounts are not possible. The caller holds mu.
 func (s *Server) checkMounts(d *pb.Sandbox) error {
 	if len(d.GetVolumeMounts())+len(d.GetCloudBucketMounts()) > 0 && !s.opts.Backend.Capabilities().Can(core.CapVolumes) {
 		return status.Error(codes.Unimplemented, "this server's sandboxes cannot have volumes")
@@ -95,7 +95,7 @@ func (s *Server) checkMounts(d *pb.Sandbox) error {
 	return nil
 }
 
-// fill brings what others committed into the folder.
+// fill copies the commits of others into the folder.
 func (m *mount) fill() error {
 	return m.sync(func(volume, folder *os.Root) error {
 		now, err := scan(volume)
@@ -103,14 +103,14 @@ func (m *mount) fill() error {
 			return err
 		}
 		err = carry(volume, folder, m.known, now)
-		if err == nil { // else it is tried again whole
+		if err == nil { // otherwise the next sync repeats all of it
 			m.known = now
 		}
 		return err
 	})
 }
 
-// commit brings what the sandbox wrote into the volume. Of a file that several wrote the last one to commit wins.
+// commit copies the sandbox's writes into the volume. If several sandboxes wrote a file, the last commit wins.
 func (m *mount) commit() error {
 	if m.readOnly {
 		return nil
@@ -121,7 +121,7 @@ func (m *mount) commit() error {
 			return err
 		}
 		err = carry(folder, volume, m.known, now)
-		if err == nil { // else it is tried again whole
+		if err == nil { // otherwise the next sync repeats all of it
 			m.known = now
 		}
 		return err
@@ -158,7 +158,7 @@ func (m *mount) sync(do func(volume, folder *os.Root) error) error {
 	return do(volume, folder)
 }
 
-// commit makes what a sandbox wrote to its volumes theirs.
+// commit copies the sandbox's writes into all its volumes.
 func (b *sandbox) commit() error {
 	var errs []error
 	for _, m := range b.mounts {
@@ -167,7 +167,7 @@ func (b *sandbox) commit() error {
 	return errors.Join(errs...)
 }
 
-// TaskReloadVolumes commits what a sandbox wrote and shows it what others committed.
+// TaskReloadVolumes commits a sandbox's writes and loads the commits of others.
 func (r *router) TaskReloadVolumes(
 	ctx context.Context, request *pb.TaskReloadVolumesRequest,
 ) (*pb.TaskReloadVolumesResponse, error) {

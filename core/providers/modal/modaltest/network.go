@@ -10,8 +10,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// TaskSetNetworkAccess changes where a sandbox may connect to. A backend that cannot change that keeps what it has,
-// which is written to the log.
+// TaskSetNetworkAccess changes the outbound network access of a sandbox. If the backend cannot do that, the access
+// stays unchanged, and the server logs it.
 func (r *router) TaskSetNetworkAccess(
 	ctx context.Context, request *pb.TaskSetNetworkAccessRequest,
 ) (*pb.TaskSetNetworkAccessResponse, error) {
@@ -36,7 +36,7 @@ func (r *router) TaskSetNetworkAccess(
 	return &pb.TaskSetNetworkAccessResponse{}, nil
 }
 
-// allowed is an allow-list as the backend takes it.
+// allowed converts an allow-list to the backend's form.
 func allowed(access *pb.NetworkAccess) core.Network {
 	list := append(append([]string(nil), access.GetAllowedCidrs()...), access.GetAllowedDomains()...)
 	if len(list) == 0 {

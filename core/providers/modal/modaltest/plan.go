@@ -23,7 +23,7 @@ type planner struct {
 	based bool
 }
 
-// plan reads the Dockerfile's lines: what is known at once goes into the image, the rest are steps to run. The
+// plan reads the lines of a Dockerfile. Some instructions only change the image; the others become steps to run. The
 // caller holds mu.
 func (s *Server) plan(definition *pb.Image) (*image, []buildStep, error) {
 	instructions, err := dockerfile.Parse(strings.Join(definition.GetDockerfileCommands(), "\n"))
@@ -87,20 +87,20 @@ func (p *planner) take(definition *pb.Image, in dockerfile.Instruction) error {
 		return p.copy(in)
 	case "CMD", "ENTRYPOINT", "EXPOSE", "LABEL", "SHELL", "USER", "STOPSIGNAL", "MAINTAINER", "HEALTHCHECK", "ONBUILD",
 		"VOLUME":
-		// They say how a container is started, which a sandbox's definition does instead.
+		// They configure the start of a container. A sandbox's definition does that instead.
 	default:
 		return status.Errorf(codes.InvalidArgument, "this server does not know the Dockerfile command %q", in.Verb)
 	}
 	return nil
 }
 
-// refuse is the error for what Modal can do and this server cannot.
+// refuse returns the error for an instruction that Modal supports and this server does not.
 func (p *planner) refuse(in dockerfile.Instruction) error {
 	first, _, _ := strings.Cut(in.Text, "\n")
 	return status.Errorf(codes.InvalidArgument, "this server does not support %q", first)
 }
 
-// absolute is a path as the image's instructions mean it.
+// absolute makes a path absolute; a relative one is below the image's working directory.
 func (p *planner) absolute(name string) string {
 	if path.IsAbs(name) {
 		return path.Clean(name)
@@ -112,7 +112,7 @@ func (p *planner) step(command string) {
 	p.steps = append(p.steps, buildStep{command: command, workdir: p.built.workdir, env: maps.Clone(p.inner)})
 }
 
-// run adds the step of a RUN. Its mounts are not there; a cache is one that is always empty.
+// run adds the step of a RUN. It has no mounts, except a cache, which is always empty.
 func (p *planner) run(in dockerfile.Instruction) error {
 	for _, flag := range in.Flags {
 		if !strings.HasPrefix(flag, "--mount=type=cache") {
@@ -144,7 +144,7 @@ func (p *planner) run(in dockerfile.Instruction) error {
 	return nil
 }
 
-// copy adds the step that writes the heredocs of ADD and COPY. Other sources are not there.
+// copy adds the step that writes the heredocs of ADD and COPY. It rejects other sources.
 func (p *planner) copy(in dockerfile.Instruction) error {
 	if len(in.Args) < 2 || len(in.Args) != len(in.Documents)+1 {
 		return p.refuse(in)

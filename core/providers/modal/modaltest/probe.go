@@ -13,10 +13,10 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// entryMoment is how long a sandbox runs at least before it can be ready.
+// entryMoment is the shortest time from a sandbox's start until it can be ready.
 const entryMoment = 200 * time.Millisecond
 
-// probe runs a sandbox's readiness probe until it succeeds, and says when that was.
+// probe runs a sandbox's readiness probe until it succeeds, and returns the time of the success.
 func (s *Server) probe(ctx context.Context, box *sandbox) (time.Time, error) {
 	definition := box.definition.GetReadinessProbe()
 	if definition == nil {
@@ -24,7 +24,7 @@ func (s *Server) probe(ctx context.Context, box *sandbox) (time.Time, error) {
 	}
 	command := probeCommand(definition)
 	interval := time.Duration(max(definition.GetIntervalMs(), 10)) * time.Millisecond
-	// An entry command has a moment to begin before its sandbox counts as ready.
+	// An entry command has a moment to start before its sandbox counts as ready.
 	if err := pause(ctx, entryMoment-time.Since(box.begun)); err != nil {
 		return time.Time{}, status.FromContextError(err).Err()
 	}
@@ -50,12 +50,12 @@ func (s *Server) probe(ctx context.Context, box *sandbox) (time.Time, error) {
 	}
 }
 
-// probeCommand is a command that succeeds when the sandbox is ready.
+// probeCommand returns a command that succeeds when the sandbox is ready.
 func probeCommand(definition *pb.Probe) []string {
 	if argv := definition.GetExecCommand().GetArgv(); len(argv) > 0 {
 		return argv
 	}
-	// State 0A in these tables is a socket that listens.
+	// State 0A in these tables is a listening socket.
 	return []string{
 		"sh", "-c",
 		fmt.Sprintf("cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -qi ':%04X [0-9A-F:]* 0A'", definition.GetTcpPort()),

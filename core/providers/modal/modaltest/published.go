@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// ImageListTags lists the names of images, sorted. A page's token is the last name on it.
+// ImageListTags lists the names of images, sorted. A page's token is its last name.
 func (s *Server) ImageListTags(_ context.Context, r *pb.ImageListTagsRequest) (*pb.ImageListTagsResponse, error) {
 	most := cmp.Or(int(r.GetMaxObjects()), listPage)
 	if most > listPage {
@@ -40,7 +40,7 @@ func (s *Server) ImageListTags(_ context.Context, r *pb.ImageListTagsRequest) (*
 	return pb.ImageListTagsResponse_builder{Items: items, NextPageToken: next, EnvironmentName: environment}.Build(), nil
 }
 
-// ImageNameDelete takes a name away from an image, which stays.
+// ImageNameDelete removes a name of an image and keeps the image.
 func (s *Server) ImageNameDelete(_ context.Context, r *pb.ImageNameDeleteRequest) (*emptypb.Empty, error) {
 	environment, name := "", r.GetTag()
 	if at := strings.LastIndex(name, "/"); at >= 0 {

@@ -8,7 +8,7 @@ import (
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
 )
 
-// recorded names the settings of a sandbox that have no effect here. They are kept, and clients can read them.
+// recorded names the settings of a sandbox that have no effect here. The server stores them, and clients can read them.
 func recorded(d *pb.Sandbox) []string {
 	var fields []string
 	add := func(name string, set bool) {
@@ -27,7 +27,7 @@ func recorded(d *pb.Sandbox) []string {
 	return fields
 }
 
-// admits says whether a sandbox may be connected to from an address.
+// admits reports whether an address may connect to a sandbox.
 func admits(d *pb.Sandbox, from string) bool {
 	list := d.GetInboundCidrAllowlist()
 	if len(list) == 0 {

@@ -13,16 +13,16 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// chunk is the most of a command's output that one message carries, in bytes.
+// chunk is the most output in one message, in bytes.
 const chunk = 256 << 10
 
-// router is the task command router: what runs in sandboxes.
+// router is the task command router, which runs commands in sandboxes.
 type router struct {
 	pb.UnimplementedTaskCommandRouterServer
 	server *Server
 }
 
-// box finds a task's sandbox once it runs. The caller's token must be for that task.
+// box waits until a task's sandbox runs and returns it. The caller's token must be for that task.
 func (r *router) box(ctx context.Context, task string) (*sandbox, error) {
 	if taskOf(ctx) != task {
 		return nil, status.Error(codes.PermissionDenied, "the token is for another task")
@@ -39,7 +39,7 @@ func (r *router) box(ctx context.Context, task string) (*sandbox, error) {
 	return box, nil
 }
 
-// running is box for a sandbox that has not ended.
+// running is like box, but returns an error if the sandbox has ended.
 func (r *router) running(ctx context.Context, task string) (*sandbox, error) {
 	box, err := r.box(ctx, task)
 	if err != nil {
@@ -68,7 +68,7 @@ func (r *router) find(ctx context.Context, task, exec string) (*command, error) 
 	return c, nil
 }
 
-// TaskExecStart starts a command. A second call with the same id changes nothing.
+// TaskExecStart starts a command. A second call with the same id has no effect.
 func (r *router) TaskExecStart(
 	ctx context.Context, request *pb.TaskExecStartRequest,
 ) (*pb.TaskExecStartResponse, error) {
@@ -119,7 +119,7 @@ func (r *router) TaskExecStart(
 	return &pb.TaskExecStartResponse{}, nil
 }
 
-// statusOf turns the backend's errors into Modal's.
+// statusOf converts the backend's errors to Modal's.
 func statusOf(err error) error {
 	if err == nil {
 		return nil
@@ -138,7 +138,7 @@ func statusOf(err error) error {
 	return status.Error(codes.FailedPrecondition, err.Error())
 }
 
-// TaskExecStdioRead streams what a command writes from an offset on, until its end.
+// TaskExecStdioRead streams a command's output from an offset to its end.
 func (r *router) TaskExecStdioRead(
 	request *pb.TaskExecStdioReadRequest, stream pb.TaskCommandRouter_TaskExecStdioReadServer,
 ) error {
@@ -166,7 +166,7 @@ func (r *router) TaskExecStdioRead(
 	}
 }
 
-// TaskExecStdinWrite passes input on.
+// TaskExecStdinWrite writes input to a command.
 func (r *router) TaskExecStdinWrite(
 	ctx context.Context, request *pb.TaskExecStdinWriteRequest,
 ) (*pb.TaskExecStdinWriteResponse, error) {
@@ -177,7 +177,7 @@ func (r *router) TaskExecStdinWrite(
 	return &pb.TaskExecStdinWriteResponse{}, c.write(request.GetOffset(), request.GetData(), request.GetEof())
 }
 
-// TaskExecStdinStatus says how much input was taken.
+// TaskExecStdinStatus returns the number of accepted input bytes.
 func (r *router) TaskExecStdinStatus(
 	ctx context.Context, request *pb.TaskExecStdinStatusRequest,
 ) (*pb.TaskExecStdinStatusResponse, error) {
@@ -189,7 +189,7 @@ func (r *router) TaskExecStdinStatus(
 	return pb.TaskExecStdinStatusResponse_builder{NumBytesWritten: written, Closed: closed}.Build(), nil
 }
 
-// TaskExecStdinWriteStream passes a stream of input on. Only its End message closes the command's input.
+// TaskExecStdinWriteStream writes a stream of input to a command. Only its End message closes the command's input.
 func (r *router) TaskExecStdinWriteStream(stream pb.TaskCommandRouter_TaskExecStdinWriteStreamServer) error {
 	first, err := stream.Recv()
 	if err != nil {
@@ -225,7 +225,7 @@ func (r *router) TaskExecStdinWriteStream(stream pb.TaskCommandRouter_TaskExecSt
 	}
 }
 
-// TaskExecPoll says how a command ended, if it has.
+// TaskExecPoll returns the end of a command if it has ended.
 func (r *router) TaskExecPoll(ctx context.Context, request *pb.TaskExecPollRequest) (*pb.TaskExecPollResponse, error) {
 	c, err := r.find(ctx, request.GetTaskId(), request.GetExecId())
 	if err != nil {
@@ -255,7 +255,8 @@ func (r *router) TaskExecWait(ctx context.Context, request *pb.TaskExecWaitReque
 	}
 }
 
-// exitStatus is a command's end as Modal tells it: a code or a signal, -1 where it was lost under its sandbox.
+// exitStatus returns a command's end in Modal's form: a code or a signal. The code is -1 if the end was lost with the
+// sandbox.
 func (c *command) exitStatus() (code, signal *int32) {
 	value := int32(c.exit.Code) //nolint:gosec // 0 to 255
 	switch {
@@ -285,7 +286,7 @@ func (r *router) SandboxWaitUntilReady(
 	return pb.SandboxWaitUntilReadyTcrResponse_builder{ReadyAt: unix(at)}.Build(), nil
 }
 
-// SandboxStdioReadV2 streams what the entry command writes.
+// SandboxStdioReadV2 streams the output of the entry command.
 func (r *router) SandboxStdioReadV2(
 	request *pb.SandboxStdioReadV2Request, stream pb.TaskCommandRouter_SandboxStdioReadV2Server,
 ) error {
@@ -316,7 +317,7 @@ func (r *router) SandboxStdioReadV2(
 	}
 }
 
-// SandboxStdinWriteV2 passes input on to the entry command.
+// SandboxStdinWriteV2 writes input to the entry command.
 func (r *router) SandboxStdinWriteV2(
 	ctx context.Context, request *pb.SandboxStdinWriteV2Request,
 ) (*pb.SandboxStdinWriteV2Response, error) {

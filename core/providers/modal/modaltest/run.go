@@ -16,7 +16,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// run makes a sandbox's backend and sees it to its end.
+// run launches a sandbox in the backend and supervises it until its end.
 func (s *Server) run(box *sandbox, below *image) {
 	defer box.giveUp()
 	backend, err := s.prepare(box, below)
@@ -70,7 +70,7 @@ func (s *Server) prepare(box *sandbox, below *image) (core.Sandbox, error) {
 		return backend, err
 	}
 	if below.python() && box.from == nil {
-		// This machine's programs may have it by its longer name only.
+		// This machine may have Python only as python3.
 		err = s.shell(s.ctx, backend.ID, nil, nil, linkPython)
 	}
 	if err == nil && box.workdir != "" && box.workdir != "/" && box.from == nil {
@@ -94,10 +94,11 @@ func (s *Server) makeDirectory(ctx context.Context, id, dir string) error {
 	return files.Mkdir(ctx, id, dir, true)
 }
 
-// linkPython gives a program the name that Python's images have it by.
+// linkPython links python3 to python, the name in Python's images.
 const linkPython = `command -v python >/dev/null || ! command -v python3 >/dev/null || ln -s "$(command -v python3)" /usr/local/bin/python; `
 
-// entryCommand is the entry command as the backend runs it, before anything else can be done in the sandbox.
+// entryCommand returns the entry command for the backend. It includes all preparations, because no other command can
+// run in the sandbox before it.
 func (b *sandbox) entryCommand(below *image) []string {
 	script := ""
 	if below.python() {
@@ -111,7 +112,7 @@ func (b *sandbox) entryCommand(below *image) []string {
 		`mkdir -p -- "$0" && cd -- "$0" && exec "$@"`, dir}, b.definition.GetEntrypointArgs()...)
 }
 
-// startEntry starts the entry command, if there is one. A sandbox without one sleeps.
+// startEntry starts the entry command, if the sandbox has one. Otherwise the sandbox sleeps.
 func (s *Server) startEntry(box *sandbox) error {
 	d := box.definition
 	if !box.hasEntry {
@@ -133,7 +134,7 @@ func (s *Server) startEntry(box *sandbox) error {
 	return s.start(s.ctx, box, box.entry, spec)
 }
 
-// await waits until a sandbox was made, or could not be.
+// await waits until a sandbox runs or its launch has failed.
 func (b *sandbox) await(ctx context.Context) error {
 	select {
 	case <-b.ready:
@@ -143,7 +144,7 @@ func (b *sandbox) await(ctx context.Context) error {
 	}
 }
 
-// supervise waits for whatever ends a sandbox first.
+// supervise waits for the first event that ends a sandbox.
 func (s *Server) supervise(box *sandbox) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
@@ -158,7 +159,7 @@ func (s *Server) supervise(box *sandbox) {
 		}
 	})
 	var entry <-chan struct{}
-	if box.hasEntry && !box.entryInside { // else the backend tells of its end
+	if box.hasEntry && !box.entryInside { // otherwise the backend reports its end
 		entry = box.entry.done
 	}
 	var over <-chan time.Time
@@ -178,7 +179,7 @@ func (s *Server) supervise(box *sandbox) {
 			return
 		case <-entry:
 			if box.entry.err == nil && box.entry.exit.Reason != "" {
-				entry = nil // a limit ended the whole sandbox, which tells so itself
+				entry = nil // a limit ended the whole sandbox, and gone reports it
 				continue
 			}
 			// The volumes have the command's writes before a waiter sees its end.
@@ -190,7 +191,7 @@ func (s *Server) supervise(box *sandbox) {
 			return
 		case end := <-gone:
 			if box.entryInside && end.Reason == core.ReasonCommand && end.ExitCode != nil {
-				<-box.entry.done // with all that it wrote
+				<-box.entry.done // with all its output
 				s.conclude(box, exitResult(core.Exit{Code: *end.ExitCode}))
 				s.releaseQuietly(box)
 				return
@@ -226,7 +227,7 @@ func (s *Server) supervise(box *sandbox) {
 	}
 }
 
-// idle says whether nothing ran in a sandbox for as long as it may.
+// idle reports whether a sandbox has exceeded its idle timeout.
 func (s *Server) idle(box *sandbox) bool {
 	limit := time.Duration(box.definition.GetIdleTimeoutSecs()) * time.Second
 	s.mu.Lock()
@@ -254,7 +255,7 @@ func exitResult(exit core.Exit) *pb.GenericResult {
 	return pb.GenericResult_builder{Status: kind, Exitcode: int32(exit.Code), Exception: exit.Message}.Build()
 }
 
-// endResult is that of a sandbox which the backend ended.
+// endResult returns the result of a sandbox that the backend ended.
 func endResult(end core.Sandbox) *pb.GenericResult {
 	if end.State == core.StateLost {
 		return lost(end.Message)
@@ -281,17 +282,17 @@ func (s *Server) conclude(box *sandbox, result *pb.GenericResult) bool {
 	return true
 }
 
-// lost is the result of a sandbox whose end is unknown.
+// lost returns the result of a sandbox whose end is unknown.
 func lost(why string) *pb.GenericResult {
 	return pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_INTERNAL_FAILURE, Exception: why}.Build()
 }
 
-// timedOut is the result of a sandbox whose lifetime is over.
+// timedOut returns the result of a sandbox whose lifetime is over.
 func timedOut() *pb.GenericResult {
 	return pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TIMEOUT, Exitcode: 124}.Build()
 }
 
-// terminated is the result of a terminated sandbox.
+// terminated returns the result of a terminated sandbox.
 func terminated() *pb.GenericResult {
 	return pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TERMINATED, Exitcode: 137}.Build()
 }

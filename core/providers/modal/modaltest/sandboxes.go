@@ -18,7 +18,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Bounds of a sandbox, as Modal has them.
+// Modal's limits for a sandbox.
 const (
 	defaultLife = 5 * time.Minute
 	maxLife     = 24 * time.Hour
@@ -28,7 +28,7 @@ const (
 // loopback is the source address of every connection to a published port.
 const loopback = "127.0.0.1"
 
-// Definition returns what a sandbox was asked to be; nil when there is none of that id.
+// Definition returns the definition of a sandbox, or nil if it does not exist.
 func (s *Server) Definition(id string) *pb.Sandbox {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +38,7 @@ func (s *Server) Definition(id string) *pb.Sandbox {
 	return nil
 }
 
-// SandboxCreate makes a sandbox of the first generation.
+// SandboxCreate creates a sandbox of the first generation.
 func (s *Server) SandboxCreate(ctx context.Context, r *pb.SandboxCreateRequest) (*pb.SandboxCreateResponse, error) {
 	box, err := s.create(ctx, "sb-"+randomText(v1Alphabet, 22), r.GetAppId(), r.GetDefinition(), r.GetTags(), nil)
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *Server) SandboxCreate(ctx context.Context, r *pb.SandboxCreateRequest) 
 	return pb.SandboxCreateResponse_builder{SandboxId: box.id}.Build(), nil
 }
 
-// SandboxCreateV2 makes a sandbox of the second generation.
+// SandboxCreateV2 creates a sandbox of the second generation.
 func (s *Server) SandboxCreateV2(
 	ctx context.Context, r *pb.SandboxCreateV2Request,
 ) (*pb.SandboxCreateV2Response, error) {
@@ -68,7 +68,7 @@ func (s *Server) SandboxCreateV2(
 	}.Build(), nil
 }
 
-// create checks a definition, takes the name and begins the sandbox.
+// create checks a definition, reserves the name and starts the sandbox.
 func (s *Server) create(
 	ctx context.Context, id, appID string, definition *pb.Sandbox, tags []*pb.SandboxTag, sources []*pb.SecretSource,
 ) (*sandbox, error) {
@@ -142,7 +142,7 @@ func (s *Server) admit(
 	if asksExitSnapshot(definition) {
 		box.exit = &exitSnapshot{done: make(chan struct{})}
 	}
-	// A backend's sandbox that begins with its entry command is gone with it, and an exit snapshot with both.
+	// A backend's sandbox that starts with its entry command also ends with it, too early for an exit snapshot.
 	box.entryInside = box.hasEntry && box.exit == nil && definition.GetEnableSnapshot() && !definition.GetPtyInfo().
 		GetEnabled() && s.keepsMemory()
 	box.wanted, box.giveUp = context.WithCancel(s.ctx)
@@ -169,7 +169,7 @@ func tagList(tags map[string]string) []*pb.SandboxTag {
 	return list
 }
 
-// checkDefinition refuses what Modal refuses.
+// checkDefinition rejects a definition that Modal rejects.
 func checkDefinition(d *pb.Sandbox) error {
 	if life := time.Duration(d.GetTimeoutSecs()) * time.Second; life > maxLife {
 		return status.Errorf(codes.InvalidArgument, "timeout must be between 1 second and 24 hours, got %s", life)
@@ -205,7 +205,8 @@ func checkNetwork(access *pb.NetworkAccess) error {
 	return nil
 }
 
-// named finds an app's sandbox by name: the live one, or with terminated the youngest. The caller holds mu.
+// named finds an app's live sandbox by name. If there is none and terminated is true, it finds the newest one. The
+// caller holds mu.
 func (s *Server) named(in *app, name string, terminated bool) *sandbox {
 	var best *sandbox
 	for _, box := range s.sandboxes {
@@ -279,7 +280,7 @@ func (s *Server) SandboxSetName(_ context.Context, r *pb.SandboxSetNameRequest) 
 	return &pb.SandboxSetNameResponse{}, nil
 }
 
-// SandboxWait waits for the end, as long as it is asked to.
+// SandboxWait waits for the end, up to the request's timeout.
 func (s *Server) SandboxWait(ctx context.Context, r *pb.SandboxWaitRequest) (*pb.SandboxWaitResponse, error) {
 	box, err := s.sandbox(r.GetSandboxId())
 	if err != nil {
@@ -305,7 +306,7 @@ func (s *Server) SandboxWaitV2(ctx context.Context, r *pb.SandboxWaitRequest) (*
 	return s.SandboxWait(ctx, r)
 }
 
-// SandboxTerminate ends a sandbox. One that has ended stays as it is.
+// SandboxTerminate ends a sandbox. It has no effect on a sandbox that has ended.
 func (s *Server) SandboxTerminate(
 	ctx context.Context, r *pb.SandboxTerminateRequest,
 ) (*pb.SandboxTerminateResponse, error) {
@@ -364,7 +365,7 @@ func (s *Server) SandboxTagsGetV2(
 	return s.SandboxTagsGet(ctx, r)
 }
 
-// SandboxGetTaskId says which task a sandbox is, once it was scheduled.
+// SandboxGetTaskId returns the task of a sandbox once it was scheduled.
 //
 //nolint:revive // its name is the protocol's
 func (s *Server) SandboxGetTaskId(
@@ -399,7 +400,7 @@ func (s *Server) SandboxGetTaskIdV2(
 	return s.SandboxGetTaskId(ctx, r)
 }
 
-// SandboxGetCommandRouterAccess says where a sandbox's commands are run.
+// SandboxGetCommandRouterAccess returns the address and a token for a sandbox's commands.
 func (s *Server) SandboxGetCommandRouterAccess(
 	_ context.Context, r *pb.SandboxGetCommandRouterAccessRequest,
 ) (*pb.SandboxGetCommandRouterAccessResponse, error) {
@@ -431,7 +432,7 @@ func (s *Server) TaskGetCommandRouterAccess(
 	return pb.TaskGetCommandRouterAccessResponse_builder{Jwt: token, Url: s.routerURL()}.Build(), nil
 }
 
-// SandboxList lists sandboxes, the youngest first, a page at a time.
+// SandboxList lists one page of sandboxes, newest first.
 func (s *Server) SandboxList(_ context.Context, r *pb.SandboxListRequest) (*pb.SandboxListResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -492,7 +493,7 @@ func (s *Server) info(box *sandbox) *pb.SandboxInfo {
 	}.Build()
 }
 
-// spec is what the backend is asked for.
+// spec returns the backend's launch spec.
 func (b *sandbox) spec(s *Server, below *image) core.Spec {
 	d := b.definition
 	spec := core.Spec{
@@ -523,7 +524,7 @@ func (b *sandbox) spec(s *Server, below *image) core.Spec {
 	return spec
 }
 
-// life is how long a sandbox may live.
+// life returns the lifetime of a sandbox.
 func (b *sandbox) life() time.Duration {
 	if seconds := b.definition.GetTimeoutSecs(); seconds > 0 {
 		return time.Duration(seconds) * time.Second
@@ -531,7 +532,7 @@ func (b *sandbox) life() time.Duration {
 	return defaultLife
 }
 
-// network is where a sandbox may connect to: as asked, or less where the backend has no allow-lists.
+// network returns the requested network access of a sandbox. If the backend has no allow-lists, it can be narrower.
 func (s *Server) network(access *pb.NetworkAccess) core.Network {
 	if access.GetNetworkAccessType() == pb.NetworkAccess_OPEN || access == nil {
 		return core.Network{Mode: s.outside()}

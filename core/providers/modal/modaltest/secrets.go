@@ -16,14 +16,14 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// addSecret keeps a secret. The caller holds mu, or no other goroutine uses the server yet.
+// addSecret stores a secret. The caller holds mu, or no other goroutine uses the server yet.
 func (s *Server) addSecret(environment, name string, env map[string]string) *secret {
 	made := &secret{id: newID("st-"), environment: environment, name: name, env: maps.Clone(env), created: time.Now()}
 	s.secrets[made.id] = made
 	return made
 }
 
-// secretNamed finds a secret; those that the server began with are in every environment. The caller holds mu.
+// secretNamed finds a secret by its name. The server's initial secrets are in every environment. The caller holds mu.
 func (s *Server) secretNamed(environment, name string) *secret {
 	if name == "" {
 		return nil
@@ -43,7 +43,7 @@ func (s *Server) secretNamed(environment, name string) *secret {
 	return found
 }
 
-// SecretGetOrCreate finds a secret or makes it.
+// SecretGetOrCreate finds or creates a secret.
 func (s *Server) SecretGetOrCreate(
 	_ context.Context, r *pb.SecretGetOrCreateRequest,
 ) (*pb.SecretGetOrCreateResponse, error) {
@@ -106,7 +106,7 @@ func (s *Server) SecretList(_ context.Context, r *pb.SecretListRequest) (*pb.Sec
 	return pb.SecretListResponse_builder{Items: items, EnvironmentName: environment}.Build(), nil
 }
 
-// SecretDelete forgets a secret.
+// SecretDelete removes a secret.
 func (s *Server) SecretDelete(_ context.Context, r *pb.SecretDeleteRequest) (*emptypb.Empty, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *Server) SecretDelete(_ context.Context, r *pb.SecretDeleteRequest) (*em
 	return &emptypb.Empty{}, nil
 }
 
-// environmentOf puts together what variables a list of sources sets; later ones win. The caller holds mu.
+// environmentOf merges the variables of several sources; later ones win. The caller holds mu.
 func (s *Server) environmentOf(ids []string, sources []*pb.SecretSource) ([]core.Secret, error) {
 	env := map[string]string{}
 	add := func(id string) error {
@@ -147,7 +147,7 @@ func (s *Server) environmentOf(ids []string, sources []*pb.SecretSource) ([]core
 	return secretsOf(env), nil
 }
 
-// secretsOf turns variables into secrets, whose values the backend keeps off its disk.
+// secretsOf converts variables to secrets, because the backend does not write the values of secrets to disk.
 func secretsOf(env map[string]string) []core.Secret {
 	var secrets []core.Secret
 	for _, name := range slices.Sorted(maps.Keys(env)) {

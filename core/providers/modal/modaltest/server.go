@@ -19,7 +19,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// maxMessage is what Modal's clients send and take at most in one message, in bytes.
+// maxMessage is the size limit of one message in Modal's clients, in bytes.
 const maxMessage = 100 << 20
 
 // Options configure a Server.
@@ -28,35 +28,34 @@ type Options struct {
 	Backend core.Provider
 	// Guest is the path of sb-guest for the sandboxes' kernel and processor; it watches files in them.
 	Guest string
-	// Dir is where volumes, images and output are kept while the server runs; it exists, and the Backend may
-	// show what is below it in sandboxes. "" is a temporary one, and then there are no volumes.
+	// Dir is an existing directory for volumes, images and output while the server runs. The Backend may mount directories
+	// below it in sandboxes. "" means a temporary directory without volumes.
 	Dir string
-	// SnapshotPrefix begins the names of the Backend's snapshots that the Server makes, and removes when it ends.
+	// SnapshotPrefix is the name prefix of the Server's snapshots at the Backend. The Server removes them when it ends.
 	SnapshotPrefix string
-	// Buckets are folders that stand for cloud buckets, by the bucket's name; the Backend may show them.
+	// Buckets maps names of cloud buckets to the folders that stand for them. The Backend may mount them.
 	Buckets map[string]string
-	// Address is where to listen, on loopback; "" is a free port of 127.0.0.1.
+	// Address is the loopback address to listen on; "" chooses a free port of 127.0.0.1.
 	Address string
 	// Tokens maps the ids of valid tokens to their secrets; empty accepts any.
 	Tokens map[string]string
-	// AssertionKeys verify what OAuth clients sign, by the client's id.
+	// AssertionKeys verify the assertions of OAuth clients, by the client's id.
 	AssertionKeys map[string]*rsa.PublicKey
-	// Secrets are there from the beginning: environment variables by the secret's name.
+	// Secrets are the initial secrets: environment variables by the secret's name.
 	Secrets map[string]map[string]string
-	// Proxies are the names of proxies that are there, in each environment. What goes through one leaves as
-	// everything does: there is one way out of this machine.
+	// Proxies are the names of the proxies in each environment. Their traffic leaves this machine like all other traffic.
 	Proxies []string
-	// Page is how many sandboxes one answer lists at most; 0 is 100. How many that are at Modal is not known.
+	// Page is the most sandboxes in one answer; 0 means 100. Modal's own limit is unknown.
 	Page int
-	// Faults says what goes wrong; nil is nothing.
+	// Faults are the planned failures; nil means none.
 	Faults *Faults
-	// TokenLife is how long the tokens live that the server hands out; 0 is 20 minutes.
+	// TokenLife is the lifetime of the server's tokens; 0 means 20 minutes.
 	TokenLife time.Duration
 	// Logger receives the messages that no client receives; nil discards them.
 	Logger *slog.Logger
 }
 
-// Server is a running Modal. Its methods may be called at the same time from several goroutines.
+// Server is a running Modal server. Its methods are safe for concurrent use.
 type Server struct {
 	pb.UnimplementedModalClientServer
 
@@ -66,7 +65,7 @@ type Server struct {
 	grpc     *grpc.Server
 	signer   signer
 	dir      string
-	// ctx is the server's life: it ends what outlives the call that began it.
+	// ctx is the server's lifetime. It ends work that outlives the call that started it.
 	ctx     context.Context //nolint:containedctx // it is the server's own life, not a caller's
 	cancel  context.CancelFunc
 	work    sync.WaitGroup
@@ -76,14 +75,14 @@ type Server struct {
 
 	mu    sync.Mutex
 	calls []Call
-	// lost are the answers that faults have lost, by the idempotency keys of their calls.
+	// lost holds the answers that faults dropped, by the idempotency keys of their calls.
 	lost map[string]any
-	// kept says which of the backend's sandboxes could not be ended.
+	// kept holds the errors of sandboxes that the backend could not end.
 	kept []error
 	state
 }
 
-// Call is one RPC that was made.
+// Call is one received RPC.
 type Call struct {
 	// Method is its name without the service: "SandboxCreateV2".
 	Method string
@@ -140,10 +139,10 @@ func Start(opts Options) (*Server, error) {
 	return s, nil
 }
 
-// URL is what MODAL_SERVER_URL is set to.
+// URL returns the value for MODAL_SERVER_URL.
 func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
 
-// routerURL is where the command router is; clients demand https in it and leave TLS out on loopback.
+// routerURL returns the address of the command router. Clients require https in it and omit TLS on loopback.
 func (s *Server) routerURL() string { return "https://" + s.listener.Addr().String() }
 
 // Close ends every sandbox and the server.
@@ -171,17 +170,17 @@ func (s *Server) close() error {
 	return errors.Join(errs...)
 }
 
-// keptCalls is how many calls are remembered at least.
+// keptCalls is the minimum number of recorded calls.
 const keptCalls = 10_000
 
-// Calls returns the last RPCs that were made since ResetCalls, in order: some ten thousand of them.
+// Calls returns the RPCs since ResetCalls, in order. It returns at least the last keptCalls of them.
 func (s *Server) Calls() []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Call(nil), s.calls...)
 }
 
-// ResetCalls forgets the RPCs made so far.
+// ResetCalls removes the recorded RPCs.
 func (s *Server) ResetCalls() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,7 +214,7 @@ func (s *Server) recordStream(
 	return next(srv, stream)
 }
 
-// method is the last part of a gRPC method's name.
+// method returns the last part of a gRPC method's name.
 func method(full string) string {
 	for i := len(full) - 1; i >= 0; i-- {
 		if full[i] == '/' {
@@ -225,10 +224,10 @@ func method(full string) string {
 	return full
 }
 
-// newID makes an id as Modal's are: a prefix and random letters.
+// newID returns an id in Modal's form: a prefix and random letters.
 func newID(prefix string) string { return prefix + randomText(v1Alphabet, 22) }
 
-// unix is t as Modal's messages have it, in seconds.
+// unix converts t to the form of Modal's messages, in seconds.
 func unix(t time.Time) float64 {
 	if t.IsZero() {
 		return 0
@@ -236,5 +235,5 @@ func unix(t time.Time) float64 {
 	return float64(t.UnixNano()) / float64(time.Second)
 }
 
-// String names the server in logs.
+// String returns the server's name for logs.
 func (s *Server) String() string { return fmt.Sprintf("modaltest at %s", s.URL()) }

@@ -19,7 +19,7 @@ const forever = -1
 // packDirectory packs a directory's content.
 const packDirectory = `tar --create --directory="$1" --file=- .`
 
-// TaskSnapshotFilesystem makes an image of a sandbox's current filesystem.
+// TaskSnapshotFilesystem creates an image of a sandbox's current filesystem.
 func (r *router) TaskSnapshotFilesystem(
 	ctx context.Context, request *pb.TaskSnapshotFilesystemRequest,
 ) (*pb.TaskSnapshotFilesystemResponse, error) {
@@ -37,7 +37,7 @@ func (r *router) TaskSnapshotFilesystem(
 	return pb.TaskSnapshotFilesystemResponse_builder{ImageId: made.id}.Build(), nil
 }
 
-// TaskSnapshotDirectory makes an image of one directory.
+// TaskSnapshotDirectory creates an image of one directory.
 func (r *router) TaskSnapshotDirectory(
 	ctx context.Context, request *pb.TaskSnapshotDirectoryRequest,
 ) (*pb.TaskSnapshotDirectoryResponse, error) {
@@ -68,7 +68,7 @@ func (r *router) TaskSnapshotDirectory(
 	return pb.TaskSnapshotDirectoryResponse_builder{ImageId: made.id}.Build(), nil
 }
 
-// child is an image that was made of a sandbox of this one.
+// child returns a new image for the snapshot of a sandbox from this one.
 func (i *image) child() *image {
 	return &image{
 		id: newID("im-"), base: i.base, registryName: i.registryName, env: i.env, workdir: i.workdir, result: success(),
@@ -76,7 +76,7 @@ func (i *image) child() *image {
 	}
 }
 
-// addImage keeps an image. The caller holds mu.
+// addImage stores an image. The caller holds mu.
 func (s *Server) addImage(made *image, ttl int64) {
 	close(made.done)
 	if ttl != forever && ttl != 0 {
@@ -85,8 +85,8 @@ func (s *Server) addImage(made *image, ttl int64) {
 	s.images[made.id] = made
 }
 
-// TaskMountDirectory shows an image at a directory, or an empty one. It is a copy: there is no way to mount
-// into a sandbox that runs.
+// TaskMountDirectory puts an image, or nothing, at a directory. It makes a copy, because a running sandbox cannot get a
+// mount.
 func (r *router) TaskMountDirectory(
 	ctx context.Context, request *pb.TaskMountDirectoryRequest,
 ) (*emptypb.Empty, error) {
@@ -129,7 +129,7 @@ mkdir -p "$2" && rmdir "$2" && mv "$1" "$2" && mkdir "$1"`, target, aside)
 	return &emptypb.Empty{}, nil
 }
 
-// TaskUnmountDirectory takes a mount away.
+// TaskUnmountDirectory removes a mount.
 func (r *router) TaskUnmountDirectory(
 	ctx context.Context, request *pb.TaskUnmountDirectoryRequest,
 ) (*emptypb.Empty, error) {

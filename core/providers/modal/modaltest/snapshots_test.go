@@ -14,8 +14,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// A snapshot has what was written, and has not what was removed; so has an image that was built. What is kept ends
-// with its image and with the server.
+// A snapshot has written files and lacks removed ones, and so has a built image. The backend's snapshot is removed with
+// its image or with the server.
 func TestSnapshots(t *testing.T) {
 	r := newRig(t, nil)
 	built, err := r.image.DockerfileCommands(
@@ -75,7 +75,7 @@ func TestSnapshots(t *testing.T) {
 		t.Errorf("the snapshot has %q", out.String())
 	}
 
-	// An image can be shown at a directory; one of a directory is for nothing else.
+	// An image can be mounted at a directory. An image of a directory has no other use.
 	run(t, first, "mkdir /shown")
 	if err := first.MountImage(t.Context(), "/shown", snapshot, nil); err != nil {
 		t.Fatal(err)

@@ -9,36 +9,36 @@ import (
 	"time"
 )
 
-// ahead is how far a writer may get before its furthest reader, in bytes; then it waits.
+// ahead is the most bytes that a writer may be ahead of its furthest reader before it waits.
 const ahead = 256 << 20
 
-// spool keeps what a command wrote to one stream, from its beginning. A reader that lost its connection can resume.
+// spool stores a command's output to one stream from its beginning. A reader can resume after a lost connection.
 type spool struct {
 	file *os.File
 
 	mu      sync.Mutex
 	changed chan struct{}
 	size    int64
-	read    int64 // the furthest byte that anybody read
+	read    int64 // the offset of the furthest reader
 	closed  bool
-	// pieces say when what was written.
+	// pieces records the times of writes.
 	pieces []piece
 }
 
-// piece is what was written at one time.
+// piece is output that was written at one time.
 type piece struct {
 	begin, end int64
 	time       time.Time
 }
 
-// A flood of small writes must not cost more than itself: once there are manyPieces, what comes within pieceTime is
-// one.
+// Many small writes must not need more memory than their data. Beyond manyPieces, all output within pieceTime is one
+// piece.
 const (
 	manyPieces = 10_000
 	pieceTime  = 10 * time.Millisecond
 )
 
-// note keeps when something was written. The caller holds mu.
+// note records the time of a write of n bytes. The caller holds mu.
 func (s *spool) note(n int) {
 	now := time.Now()
 	if last := len(s.pieces) - 1; last >= manyPieces && now.Sub(s.pieces[last].time) < pieceTime {
@@ -48,7 +48,7 @@ func (s *spool) note(n int) {
 	s.pieces = append(s.pieces, piece{s.size, s.size + int64(n), now})
 }
 
-// between returns what was written in a time, as pieces with their content. until is left out.
+// between returns the pieces from since until before until, and their content.
 func (s *spool) between(since, until time.Time) ([]piece, []string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,17 +72,17 @@ func newSpool(dir string) (*spool, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The open file needs no name. Without one it is never left behind.
+	// The open file needs no name. Without a name, it does not remain after a crash.
 	return &spool{file: file, changed: make(chan struct{})}, os.Remove(file.Name())
 }
 
-// wake tells everybody who waits. The caller holds mu.
+// wake wakes all waiters. The caller holds mu.
 func (s *spool) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// Write appends; it waits for readers that are far behind.
+// Write appends. It waits if the furthest reader is too far behind.
 func (s *spool) Write(p []byte) (int, error) {
 	for {
 		s.mu.Lock()
@@ -105,7 +105,7 @@ func (s *spool) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// end says that nothing more will be written.
+// end marks the end of the output.
 func (s *spool) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,13 +115,13 @@ func (s *spool) end() {
 	}
 }
 
-// free gives the storage back.
+// free releases the storage.
 func (s *spool) free() error {
 	s.end()
 	return s.file.Close()
 }
 
-// next returns what stands at an offset, waiting for it; io.EOF after the end.
+// next waits for output at an offset and returns it; io.EOF after the end.
 func (s *spool) next(ctx context.Context, offset int64, most int) ([]byte, error) {
 	for {
 		s.mu.Lock()

@@ -10,11 +10,10 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// defaultEnvironment is where objects are whose environment is not named.
+// defaultEnvironment is the environment of objects that name none.
 const defaultEnvironment = "main"
 
-// state is everything that the server knows. Server.mu guards it and the fields of what it holds
-// that are said to be guarded.
+// state is the server's state. Server.mu guards it, and the fields of its objects that are marked as guarded.
 type state struct {
 	environments map[string]*environment
 	apps         map[string]*app
@@ -23,7 +22,7 @@ type state struct {
 	tags         map[objectName]published
 	secrets      map[string]*secret
 	volumes      map[string]*volume
-	// snapshots are the backend's that the server made.
+	// snapshots are the server's snapshots at the backend.
 	snapshots map[string]bool
 	memories  map[string]*memory
 	sandboxes map[string]*sandbox
@@ -33,7 +32,7 @@ type state struct {
 // objectName names an object in its environment.
 type objectName struct{ environment, name string }
 
-// published is an image under a name: since when it has one, and since when it is that image's.
+// published is an image under a name. created is the time of the name, updated the time of its current image.
 type published struct {
 	image            string
 	created, updated time.Time
@@ -59,12 +58,12 @@ type volume struct {
 	id, environment, name string
 	version               pb.VolumeFsVersion
 	created               time.Time
-	// dir holds what was committed; lock is held while somebody reads or changes it.
+	// dir holds the committed files; lock is held during reads and changes.
 	dir  string
 	lock sync.Mutex
 }
 
-// sandbox is one of Modal's sandboxes and the backend's one that it is.
+// sandbox is a sandbox for clients, together with the backend's sandbox.
 type sandbox struct {
 	id, task   string
 	second     bool // of the second generation
@@ -74,31 +73,31 @@ type sandbox struct {
 	env        []core.Secret
 	workdir    string
 	hasEntry   bool
-	// entryInside says that the backend's sandbox starts with the entry command. A sandbox that is restored from its
+	// entryInside is true if the backend's sandbox starts with the entry command. A sandbox that is restored from its
 	// memory snapshot resumes that command. The command has no input.
 	entryInside bool
-	// from is the snapshot that it resumes from; nil is an image.
+	// from is the memory snapshot from which it resumes; nil means an image.
 	from *memory
-	// wanted ends by giveUp. The server does not wait for a sandbox after that.
+	// giveUp ends wanted. After that the server does not wait for the sandbox.
 	wanted context.Context //nolint:containedctx // it is the sandbox's own life, not a caller's
 	giveUp context.CancelFunc
 	// ready is closed when the backend's sandbox runs or can never run.
 	ready chan struct{}
-	// ended is closed when result is known.
+	// ended is closed when result is set.
 	ended chan struct{}
 	entry *command
 	below *image
 	// tool guards hasTool: whether the file tool's helper is in the sandbox.
 	tool    sync.Mutex
 	hasTool bool
-	// exit is what is kept of it at its end; nil is nothing.
+	// exit is its exit snapshot; nil means none.
 	exit *exitSnapshot
 	// mounts are its volumes.
 	mounts []*mount
-	// begun is when what changes became the sandbox's own doing; it is set before ready is closed.
+	// begun is the time at which the backend's sandbox was complete. It is set before ready is closed.
 	begun time.Time
 
-	// inputs counts the writes to stdin that were taken in the first generation; guarded by inputMu.
+	// inputs counts the accepted writes to stdin in the first generation; guarded by inputMu.
 	inputMu sync.Mutex
 	inputs  uint32
 
@@ -109,7 +108,7 @@ type sandbox struct {
 	result     *pb.GenericResult
 	endedAt    time.Time
 	commands   map[string]*command
-	retired    []*command // those that have ended, the oldest first
+	retired    []*command // ended commands, oldest first
 	lastActive time.Time
 	startedAt  time.Time // zero while it is queued
 	busy       int
@@ -129,7 +128,7 @@ func newState() state {
 	return st
 }
 
-// environmentName is the environment that a request means.
+// environmentName returns the environment of a request.
 func environmentName(name string) string {
 	if name == "" {
 		return defaultEnvironment
@@ -137,5 +136,5 @@ func environmentName(name string) string {
 	return name
 }
 
-// live says whether a sandbox has not ended. The caller holds Server.mu.
+// live reports whether a sandbox has not ended. The caller holds Server.mu.
 func (b *sandbox) live() bool { return b.result == nil }

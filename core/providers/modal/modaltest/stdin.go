@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// SandboxStdinWrite passes input on to the entry command of a sandbox of the first generation. Its client numbers the
-// writes from 1, and sends one again when its answer was lost.
+// SandboxStdinWrite writes input to the entry command of a sandbox of the first generation. Its client numbers the
+// writes from 1, and repeats one after a lost answer.
 func (s *Server) SandboxStdinWrite(
 	ctx context.Context, r *pb.SandboxStdinWriteRequest,
 ) (*pb.SandboxStdinWriteResponse, error) {

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A sandbox of the first generation reads what its client writes, each write once and in order.
+// A sandbox of the first generation reads each write of its client once and in order.
 func TestStdinOfTheFirstGeneration(t *testing.T) {
 	r := newRig(t, nil)
 	sb, err := r.client.Sandboxes.Create(

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// tree is what is below a directory: a stamp for each path that tells whether it changed.
+// tree describes the files below a directory: a stamp for each path, which detects changes.
 type tree map[string]stamp
 
 // stamp is a file's description. Of directories only the mode counts.
@@ -22,8 +22,8 @@ type stamp struct {
 	link     string
 }
 
-// scan describes what is below a directory that a sandbox may write to at the same time. What is neither file,
-// directory nor link is left out.
+// scan describes the files, directories and links below a directory, and skips others. A sandbox may write to the
+// directory at the same time.
 func scan(root *os.Root) (tree, error) {
 	found := tree{}
 	err := fs.WalkDir(root.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
@@ -58,8 +58,8 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// carry does to a directory what changed another one: what of after is not as it was before is copied, and
-// what is not there any more is removed. Neither side may lead it outside by a link.
+// carry applies the changes of one directory to another. It copies the files of after that differ from before, and
+// removes the files that only before has. A link on either side cannot lead it outside.
 func carry(from, to *os.Root, before, after tree) error {
 	for _, name := range sortedNames(before) {
 		is, there := after[name]
@@ -81,7 +81,7 @@ func carry(from, to *os.Root, before, after tree) error {
 	return nil
 }
 
-// sortedNames returns parents before what is in them.
+// sortedNames returns the names, with parents before their entries.
 func sortedNames(t tree) []string {
 	names := make([]string, 0, len(t))
 	for name := range t {
@@ -104,7 +104,7 @@ func copyEntry(from, to *os.Root, name string, is stamp) error {
 		}
 		return errors.Join(to.Symlink(is.link, name), own(from, to, name))
 	}
-	// A file of the same name may have become something whose opening blocks.
+	// The name may now be a file whose opening blocks, such as a pipe.
 	source, err := from.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func copyEntry(from, to *os.Root, name string, is stamp) error {
 	)
 }
 
-// own gives a copy the owner of its original, where this process may.
+// own sets the owner of a copy to that of its original, if this process may.
 func own(from, to *os.Root, name string) error {
 	info, err := from.Lstat(name)
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// SandboxGetTunnels says where a sandbox's ports are reachable: on this machine's loopback, where nothing needs TLS.
+// SandboxGetTunnels returns the addresses of a sandbox's ports. They are on this machine's loopback, where TLS is not
+// needed.
 func (s *Server) SandboxGetTunnels(
 	ctx context.Context, r *pb.SandboxGetTunnelsRequest,
 ) (*pb.SandboxGetTunnelsResponse, error) {
@@ -43,8 +44,8 @@ func (s *Server) SandboxGetTunnels(
 	return pb.SandboxGetTunnelsResponse_builder{Result: success(), Tunnels: tunnels}.Build(), nil
 }
 
-// publish gives each open port of a sandbox an address on loopback, as long as the sandbox is there. A port that this
-// machine may not connect to has one too, which ends each connection.
+// publish gives each open port of a sandbox an address on loopback for the sandbox's lifetime. If this machine may not
+// connect to a port, its address closes each connection.
 func (s *Server) publish(box *sandbox, backend core.Sandbox) ([]core.PortMapping, error) {
 	var published []core.PortMapping
 	for _, port := range box.definition.GetOpenPorts().GetPorts() {
@@ -70,7 +71,8 @@ func (s *Server) publish(box *sandbox, backend core.Sandbox) ([]core.PortMapping
 	return published, nil
 }
 
-// carry copies between a connection and a port inside until both ends have closed. The sandbox is not idle meanwhile.
+// carry copies between a connection and a port inside until both ends have closed. During that time the sandbox is not
+// idle.
 func (s *Server) carry(box *sandbox, outer net.Conn, inside string) {
 	defer func() { _ = outer.Close() }()
 	if inside == "" {
@@ -118,7 +120,7 @@ func (s *Server) SandboxGetTunnelsV2(
 	return s.SandboxGetTunnels(ctx, r)
 }
 
-// proxyPrefix begins the ids of proxies.
+// proxyPrefix is the prefix of the ids of proxies.
 const proxyPrefix = "pr-"
 
 // ProxyGet finds a proxy.

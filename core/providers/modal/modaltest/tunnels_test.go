@@ -15,7 +15,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// A sandbox with an open connection is not idle, and it ends when the connection has.
+// A sandbox with an open connection is not idle. It ends after the connection closes.
 func TestTunnelsAreActivity(t *testing.T) {
 	const limit = time.Second
 	r := newRig(t, nil)
@@ -49,7 +49,7 @@ while True:
 			sb := r.create(&sdk.SandboxCreateParams{
 				Command: []string{"python3", "-c", accepts}, EncryptedPorts: []int{8080}, IdleTimeout: limit,
 			})
-			// A command keeps it while the connection is made.
+			// A command keeps the sandbox active until the connection is open.
 			busy, err := sb.Exec(
 				t.Context(),
 				[]string{
@@ -82,7 +82,7 @@ while True:
 			if _, err := busy.Wait(providertest.Patient(t), nil); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(3 * limit) // what is tried is the time itself
+			time.Sleep(3 * limit) // the test needs the time itself
 			if code, err := sb.Poll(t.Context(), nil); err != nil || code != nil {
 				t.Fatalf("with a connection it has ended: %v, %v", code, err)
 			}

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// VolumeGetOrCreate finds a volume or makes it.
+// VolumeGetOrCreate finds or creates a volume.
 func (s *Server) VolumeGetOrCreate(
 	_ context.Context, r *pb.VolumeGetOrCreateRequest,
 ) (*pb.VolumeGetOrCreateResponse, error) {
@@ -58,12 +58,12 @@ func (s *Server) VolumeGetOrCreate(
 	}.Build(), nil
 }
 
-// VolumeHeartbeat keeps an ephemeral volume.
+// VolumeHeartbeat keeps an ephemeral volume alive.
 func (s *Server) VolumeHeartbeat(context.Context, *pb.VolumeHeartbeatRequest) (*emptypb.Empty, error) {
 	return &emptypb.Empty{}, nil
 }
 
-// VolumeDelete forgets a volume.
+// VolumeDelete removes a volume.
 func (s *Server) VolumeDelete(_ context.Context, r *pb.VolumeDeleteRequest) (*emptypb.Empty, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// What two sandboxes write to a volume is seen by the other one once it was committed and reloaded, also below a
-// sub-path; a read-only one is not written, and what is removed is gone.
+// A sandbox sees another one's writes to a volume after a commit and a reload, also below a sub-path. A read-only
+// volume is not written. Removed files disappear.
 func TestVolumes(t *testing.T) {
 	r := newRig(t, nil)
 	volume, err := r.client.Volumes.FromName(t.Context(), "shared", &sdk.VolumeFromNameParams{CreateIfMissing: true})
@@ -63,7 +63,7 @@ func TestVolumes(t *testing.T) {
 			t.Errorf("%s: exit code %d, %q", script, code, out)
 		}
 	}
-	// The end of a sandbox commits, too.
+	// The end of a sandbox also commits.
 	if err := first.Detach(); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestVolumes(t *testing.T) {
 	}
 }
 
-// A bucket is a folder; one that the server does not have is refused.
+// A bucket is a folder. A bucket that the server does not have is rejected.
 func TestBuckets(t *testing.T) {
 	folder := ""
 	r := newRig(t, func(o *modaltest.Options) {
