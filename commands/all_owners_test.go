@@ -24,8 +24,8 @@ func (s sharedStub) Capabilities() core.Capabilities {
 	return caps
 }
 
-// sharedApp makes an App over a shared provider with the sandboxes stb-1 of its own and stb-2 of another owner, both in
-// the app web.
+// sharedApp makes an App over a shared provider with the sandboxes stb-1 and stb-2. Both are in the app web; another
+// owner has stb-2.
 func sharedApp(t *testing.T) (*cli.App, *iostreams.Test, *stub) {
 	t.Helper()
 	provider := &stub{boxes: map[string]core.Sandbox{}, leases: map[string]core.Lease{}}
@@ -55,7 +55,8 @@ func sharedApp(t *testing.T) (*cli.App, *iostreams.Test, *stub) {
 	return app, streams, provider
 }
 
-// At a shared provider a command for all reaches one's own sandboxes, and those of other owners with --all-owners only.
+// At a shared provider, "all" selects the sandboxes of this owner. With --all-owners it selects those of other owners,
+// too.
 func TestAllOwners(t *testing.T) {
 	for _, tt := range []struct {
 		args    string

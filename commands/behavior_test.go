@@ -198,7 +198,7 @@ func wantRun(t *testing.T, app *cli.App, streams *iostreams.Test, args []string,
 	}
 }
 
-// A selection ignores a sandbox that another client ended meanwhile; for a named one that is an error.
+// If another client ends a sandbox during a terminate, a selection ignores it. For a named sandbox that is an error.
 func TestTerminateMissing(t *testing.T) {
 	for _, tt := range []struct {
 		args           []string
@@ -293,7 +293,7 @@ func TestExecJSON(t *testing.T) {
 	}
 }
 
-// Providers may be slow to answer: what was asked once and not found, or found to be nothing, is not asked again.
+// Providers may be slow to answer. So sb repeats no lookup, not even after "not found" or an empty result.
 func TestProvidersAreCalledOnce(t *testing.T) {
 	for _, args := range [][]string{
 		{"exec", "absent", "true"}, {"exec", "--json", "absent", "true"}, {"exec", "-d", "absent", "true"}, {"prune"},
@@ -306,7 +306,7 @@ func TestProvidersAreCalledOnce(t *testing.T) {
 	}
 }
 
-// The terminal is raw while a command has one, and restored however it ends.
+// The terminal is in raw mode while a command uses it. It is restored however the command ends.
 func TestTerminalIsRestored(t *testing.T) {
 	for _, command := range []string{"echo", "exit", "fail"} {
 		app, streams, provider := stubApp(t, "one")
@@ -339,7 +339,7 @@ func TestShell(t *testing.T) {
 	}
 }
 
-// A secret appears neither in what is shown of a sandbox nor in an error.
+// A secret appears neither in the output about a sandbox nor in an error.
 func TestSecretsAreNeverShown(t *testing.T) {
 	const value = "hunter2"
 	app, streams, _ := stubApp(t)
@@ -384,7 +384,7 @@ func TestOperand(t *testing.T) {
 	}
 }
 
-// The JSON of a command on several sandboxes has each reference that was typed, also one that leads to none.
+// The JSON of a command on several sandboxes has each reference of the command line, also one without a sandbox.
 func TestJSONNamesMissingSandboxes(t *testing.T) {
 	app, streams := keeperApp(t, nil, fake.KeeperOptions{})
 	for _, verb := range []string{"pause", "resume", "stop", "start", "timeout", "terminate"} {

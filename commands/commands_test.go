@@ -16,8 +16,7 @@ import (
 	"github.com/seed-0724f904/sb/mcp/clients"
 )
 
-// parse runs one command with args up to the point where its work would begin,
-// and returns the options that it would work with.
+// parse runs one command with args up to the start of its work, and returns its options.
 func parse[O any](
 	t *testing.T, app *cli.App, newCmd func(*cli.App, func(context.Context, *O) error) *cobra.Command, args ...string,
 ) (*O, error) {
@@ -39,7 +38,7 @@ func parse[O any](
 	return got, err
 }
 
-// wantUsage checks that err is of bad usage and says want.
+// wantUsage checks that err is a usage error and contains want.
 func wantUsage(t *testing.T, err error, want string) {
 	t.Helper()
 	if err == nil {
@@ -202,7 +201,7 @@ func TestBrokenConfiguration(t *testing.T) {
 	}
 }
 
-// Each command has a short and a long help and an example. Only a command with exit codes of its own lists them.
+// Each command has a short and a long help and an example. Only a command with special exit codes lists them.
 func TestHelpIsComplete(t *testing.T) {
 	app, _ := clitest.New(t, nil)
 	var walk func(cmd *cobra.Command)
@@ -259,7 +258,7 @@ func TestExamplesParse(t *testing.T) {
 			call = regexp.MustCompile(`'[^']*'|"[^"]*"`).ReplaceAllString(call, "QUOTED")
 			call = strings.ReplaceAll(call, "$$", "1") // the shell's own process
 			if cut := strings.IndexAny(call, "|><&$"); cut >= 0 {
-				call = call[:cut] // from here on it is the shell's
+				call = call[:cut] // the rest belongs to the shell
 			}
 			words := strings.Fields(call)
 			found, rest, err := NewRoot(app).Find(words)

@@ -25,7 +25,7 @@ func (fullDisk) Write([]byte) (int, error) {
 	return 0, &os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.ENOSPC}
 }
 
-// made are the commands that make something and print its name, each with what its error names when stdout is full.
+// made lists the commands that create something and print its name. names is the text of the error when stdout is full.
 var made = map[string]struct{ line, names, next string }{
 	"launch":             {"launch -n made", "the sandbox clo-", "sb terminate clo-"},
 	"fork":               {"fork dev -n made", "the sandbox clo-", "sb terminate clo-"},
@@ -42,7 +42,7 @@ var made = map[string]struct{ line, names, next string }{
 	"image pull":         {"image pull host", "the image img-host", "sb image rm img-host"},
 }
 
-// diskApp makes an App over two providers that keep things, with the sandbox "dev" at the first.
+// diskApp makes an App over two providers with stores, with the sandbox "dev" at the first.
 func diskApp(t *testing.T) (*cli.App, *iostreams.Test) {
 	t.Helper()
 	app, streams := clitest.New(t, map[string]string{"TOKEN": "hunter2"})
@@ -68,7 +68,8 @@ func diskApp(t *testing.T) (*cli.App, *iostreams.Test) {
 	return app, streams
 }
 
-// A command that made something and cannot print it exits with 125. Its error names what exists, and the next command.
+// A command that created an object and cannot print its name exits with 125. The error names the object and the next
+// command.
 func TestMadeOnAFullDisk(t *testing.T) {
 	for name, c := range made {
 		for _, flag := range []string{"", "--json"} {
@@ -94,10 +95,10 @@ func TestMadeOnAFullDisk(t *testing.T) {
 	}
 }
 
-// The table of TestMadeOnAFullDisk has every command whose help says that it prints what it made.
+// The table of TestMadeOnAFullDisk has every command that prints a new object according to its help.
 func TestEveryMakerIsTested(t *testing.T) {
 	app, _ := clitest.New(t, nil)
-	// These print what they removed, or nothing that exists later.
+	// These print no new object, or the name of a removed one.
 	others := []string{"app stop", "doctor", "fs cat", "port", "config get", "config path", "completion", "version"}
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {
@@ -113,7 +114,7 @@ func TestEveryMakerIsTested(t *testing.T) {
 	walk(NewRoot(app))
 }
 
-// Two forks of which neither can be printed are both named.
+// If stdout is full, the error names both forks.
 func TestForksOnAFullDisk(t *testing.T) {
 	app, streams := diskApp(t)
 	app.Streams.Out = fullDisk{}

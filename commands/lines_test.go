@@ -59,7 +59,7 @@ func shellWords(t *testing.T, line string) []string {
 	return strings.Split(strings.TrimSuffix(string(words), "\x00"), "\x00")
 }
 
-// The line that launches a spec says all of it.
+// The launch line has every field of the spec.
 func TestDashboardLaunchLine(t *testing.T) {
 	text, err := os.ReadFile("../tui/testdata/TestLaunchLine.golden")
 	if err != nil {

@@ -37,7 +37,7 @@ func execute(ctx context.Context, app *cli.App, args []string) int {
 	}
 	code := cli.CodeOf(ctx, err)
 	if cli.Interrupted(ctx, err) {
-		return code // the user who pressed Ctrl-C knows
+		return code // the user pressed Ctrl-C, so no message is needed
 	}
 	cli.PrintError(app.Streams.Err, err, code, wantsJSON(cmd))
 	return code
@@ -51,7 +51,7 @@ func wantsJSON(cmd *cobra.Command) bool {
 	return err == nil && asJSON
 }
 
-// sink remembers why it could not write: cobra, which prints help and completions, drops that.
+// sink records the error of a write. cobra, which prints help and completions, drops such errors.
 type sink struct {
 	w   io.Writer
 	err error

@@ -2,7 +2,7 @@ package commands
 
 import "github.com/seed-0724f904/sb/commands/internal/cli"
 
-// Process is what a program has from its operating system.
+// Process holds the streams, environment and signals that the operating system gives a program.
 type Process = cli.Process
 
 // Build describes the program.

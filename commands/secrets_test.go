@@ -42,7 +42,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// No error about secrets shows one, however the input is malformed.
+// No error about secrets shows a value, however malformed the input is.
 func TestSecretErrorsShowNoValue(t *testing.T) {
 	const value = "hunter2"
 	none := func(string) (string, bool) { return "", false }

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// keeperApp makes an App over a provider that keeps things.
+// keeperApp makes an App over a provider with stores.
 func keeperApp(t *testing.T, env map[string]string, more fake.KeeperOptions) (*cli.App, *iostreams.Test) {
 	t.Helper()
 	app, streams := clitest.New(t, env)
@@ -32,7 +32,7 @@ func keeperApp(t *testing.T, env map[string]string, more fake.KeeperOptions) (*c
 	return app, streams
 }
 
-// did runs a command line and returns what it wrote on stdout since the last one.
+// did runs a command line and returns its output on stdout.
 func did(t *testing.T, app *cli.App, streams *iostreams.Test, line string) (string, error) {
 	t.Helper()
 	streams.Out.Reset()
@@ -105,7 +105,7 @@ func TestRemovalAsks(t *testing.T) {
 	wantOutput(t, app, streams, "volume rm data", "data\n")
 }
 
-// A value comes from the environment, a file or stdin, never from the command line, where others could read it.
+// A value comes from the environment, a file or stdin. It never comes from the command line, which others can read.
 func TestSecretValues(t *testing.T) {
 	file := writeFile(t, "token", "from a file\n")
 	app, streams := clitest.New(t, map[string]string{"A": "from here"})
@@ -149,7 +149,7 @@ func TestWaitReadyOfLaunch(t *testing.T) {
 		!strings.Contains(err.Error(), `no program "20s"`) {
 		t.Errorf("a command that is called so: %v", err)
 	}
-	// A sandbox that is not ready in time is reported, and keeps running.
+	// A sandbox that is not ready in time is an error, but keeps running.
 	out, err := did(t, app, streams, "launch -q --name slow --ready-exec false --ready-interval 5ms --wait-ready=50ms")
 	if !errors.Is(err, core.KindTimeout) || !strings.HasPrefix(out, "clo-") {
 		t.Errorf("%q, %v", out, err)
@@ -176,7 +176,7 @@ func TestForwardPort(t *testing.T) {
 	}
 }
 
-// It listens, says where, and ends without an error of its own when it is interrupted.
+// The command listens, prints its address, and ends without an error when it is interrupted.
 func TestPortForward(t *testing.T) {
 	app, streams := keeperApp(t, nil, fake.KeeperOptions{})
 	wantOutput(t, app, streams, "launch -q --name dev", "clo-")

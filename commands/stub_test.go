@@ -18,8 +18,8 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// stub is a provider in memory whose commands are a few words that tests need:
-// "echo WORDS", "err WORDS" (on stderr), "cat", "exit CODE", "timeout", "oom", "fail".
+// stub is a provider in memory. Its commands are: "echo WORDS", "err WORDS" (on stderr), "cat", "exit CODE", "timeout",
+// "oom", "fail".
 type stub struct {
 	mu         sync.Mutex
 	boxes      map[string]core.Sandbox
@@ -27,9 +27,9 @@ type stub struct {
 	terminated []string
 	ran        []core.ExecSpec
 	next       int
-	// gone are found, but ended by somebody else before Terminate can.
+	// gone lists sandboxes that are found, but another client ends them before Terminate.
 	gone []string
-	// lists counts how often it was asked for all.
+	// lists counts the calls of List.
 	lists int
 }
 
@@ -135,7 +135,7 @@ func (s *stub) Exec(_ context.Context, id string, spec core.ExecSpec) (core.Proc
 	return ended{exit}, nil
 }
 
-// ended is a process that is over.
+// ended is a process that has ended.
 type ended struct{ exit core.Exit }
 
 func (ended) ID() string                                      { return "1" }
@@ -152,7 +152,7 @@ func stubApp(t *testing.T, names ...string) (*cli.App, *iostreams.Test, *stub) {
 	return app, streams, provider
 }
 
-// appOver makes an App over a stub, or what embeds one, with sandboxes of these names.
+// appOver makes an App over a stub, or over a provider that embeds one, with sandboxes of these names.
 func appOver(t *testing.T, provider core.Provider, names ...string) (*cli.App, *iostreams.Test) {
 	t.Helper()
 	app, streams := clitest.New(t, nil)

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// waitStub is a stub whose sandboxes end at once, as ended says.
+// waitStub is a stub. Its sandboxes end at once, in the state of ended.
 type waitStub struct {
 	*stub
 	ended core.Sandbox
@@ -27,7 +27,7 @@ func (s *waitStub) WaitSandbox(_ context.Context, id string) (core.Sandbox, erro
 	return ended, s.err
 }
 
-// The reason of the end decides, whether or not the end left an entry command with a code.
+// The reason of the end determines the exit code, with or without a code of the entry command.
 func TestWaitExitCodes(t *testing.T) {
 	three, killed := 3, 137
 	for _, tt := range []struct {

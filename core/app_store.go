@@ -22,6 +22,6 @@ type AppInfo struct {
 type AppStore interface {
 	// Apps returns the apps that are not stopped, in no order. It leaves Sandboxes 0.
 	Apps(ctx context.Context) ([]AppInfo, error)
-	// StopApp ends an app and everything that runs in it.
+	// StopApp ends an app and its sandboxes.
 	StopApp(ctx context.Context, name string) error
 }

@@ -51,7 +51,7 @@ const module = "github.com/seed-0724f904/sb"
 
 // layers lists the packages of this module that each part may import, besides its own subpackages. A part is the
 // longest key that is a prefix of a package's path. An entry that ends in /... includes the subpackages. Every part may
-// import those below internal, which import none.
+// also import the packages below internal, which import none of them.
 var layers = map[string][]string{
 	"internal":          {},
 	"core":              {},
@@ -89,7 +89,7 @@ var layers = map[string][]string{
 	"cmd/sb-runtime": {"core/providers/local/runtime/..."},
 	"examples":       {},
 	"docs":           {},
-	// A provider imports no other provider: each new one gets a line of its own.
+	// A provider imports no other provider. Each new one gets its own line.
 	"core/providers/local": {
 		"core", "core/agent/guest", "core/agent/journal", "core/agent/wire", "core/providers/local/image",
 	},

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Capability names one thing that only some providers can do.
+// Capability names a feature that only some providers have.
 type Capability string
 
 // Capabilities that are an optional interface of the provider, as far as code names them.
@@ -125,8 +125,8 @@ func featureOf[T any](name Capability) feature {
 	return feature{name, reflect.TypeFor[T](), func(p Provider) bool { _, ok := p.(T); return ok }}
 }
 
-// Implemented returns the capabilities that are an optional interface of p. Capabilities.Has consists of them, without
-// those that the engine or the runtime behind p lacks, and of the capabilities without an interface.
+// Implemented returns the capabilities whose optional interface p has. Capabilities.Has consists of two parts: these,
+// without those that the engine or the runtime behind p lacks, and the capabilities without an interface.
 func Implemented(p Provider) []Capability {
 	var has []Capability
 	for _, feature := range interfaces() {
@@ -137,7 +137,7 @@ func Implemented(p Provider) []Capability {
 	return has
 }
 
-// CapabilityOf returns the capability that is the optional interface T, or "" if there is none.
+// CapabilityOf returns the capability whose optional interface is T, or "" if there is none.
 func CapabilityOf[T any]() Capability {
 	for _, feature := range interfaces() {
 		if feature.of == reflect.TypeFor[T]() {

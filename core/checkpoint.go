@@ -19,7 +19,7 @@ type Checkpoint struct {
 	Created time.Time `json:"created"`
 	// Expires is when the provider removes it; zero means never or unknown.
 	Expires time.Time `json:"expires,omitzero"`
-	// Size is 0 where it is unknown.
+	// Size is 0 if it is unknown.
 	Size Bytes `json:"size"`
 	// Note describes a problem with it; "" means none.
 	Note string `json:"note,omitempty"`

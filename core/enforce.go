@@ -27,7 +27,7 @@ type Enforcement struct {
 	// Value is the field's value: "allow pypi.org".
 	Value    string   `json:"value"`
 	Strength Strength `json:"strength"`
-	// How names the mechanism. Gap describes what it does not cover; it is empty if Strength is Full.
+	// How names the mechanism. Gap describes the limits of its coverage; it is empty if Strength is Full.
 	How string `json:"how"`
 	Gap string `json:"gap,omitempty"`
 	// Default means that the value comes from the configuration, not from the launch. Only ExplainPolicy sets it.
@@ -36,14 +36,14 @@ type Enforcement struct {
 
 // Enforcer reports how well the provider enforces a spec. Its capability is CapEnforce.
 type Enforcer interface {
-	// Enforcement reports how each limit and policy in spec is enforced: at least those fields of EnforcedFields that spec
-	// sets. id is the sandbox that spec belongs to; "" means a sandbox that would be launched now. The result is measured,
-	// not assumed: it comes from the running sandbox, from the engine, or from a trial of the launch's steps. spec
-	// requires no capability that the provider lacks.
+	// Enforcement reports how each limit and policy in spec is enforced. It covers at least the fields of EnforcedFields
+	// that spec sets. id is the sandbox of spec; "" means a future launch. The result is measured, not assumed. It comes
+	// from the running sandbox, from the engine, or from a trial of the launch's steps. spec requires no capability that
+	// the provider lacks.
 	Enforcement(ctx context.Context, id string, spec Spec) ([]Enforcement, error)
 }
 
-// EnforcedFields returns the fields of a spec that limit what runs in the sandbox, with their values as text.
+// EnforcedFields returns the fields of a spec that limit the sandbox's processes, with their values as text.
 func (s Spec) EnforcedFields() []Enforcement {
 	var list []Enforcement
 	add := func(field string, set bool, value any) {

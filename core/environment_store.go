@@ -17,6 +17,6 @@ type EnvironmentStore interface {
 	Environments(ctx context.Context) ([]EnvironmentInfo, error)
 	// CreateEnvironment creates an empty environment. KindConflict: the name is taken.
 	CreateEnvironment(ctx context.Context, name string) (EnvironmentInfo, error)
-	// RemoveEnvironment removes an environment and everything in it.
+	// RemoveEnvironment removes an environment and its content.
 	RemoveEnvironment(ctx context.Context, name string) error
 }

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Kind classifies errors by how the caller can handle them. Frontends switch on the kind and on nothing else.
+// Kind classifies errors by how the caller can handle them. Frontends switch on the kind only.
 //
 // A Kind is an error only so that errors.Is can test for it: errors.Is(err, KindNotFound). Return an *Error instead.
 // KindOf also classifies errors of the standard library.
@@ -103,7 +103,7 @@ func (e *Error) Error() string {
 	return e.Subject + ": " + msg
 }
 
-// mentions reports whether text has subject other than as a part of a longer word.
+// mentions reports whether text contains subject as a separate word, not as a part of a longer one.
 func mentions(text, subject string) bool {
 	inWord := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 	for at := 0; ; {

@@ -25,9 +25,9 @@ type ExecSpec struct {
 	Detach bool
 
 	// Stdin is read to its end, which closes the command's stdin; nil is an empty stdin. A nil Stdout or Stderr discards
-	// the output; the journal still keeps it.
-	// Where the provider supports it, an *os.File that is a pipe or a terminal is passed to the sandbox's supervisor, so
-	// that no bytes pass through this process. Wait does not wait for a reader that blocks after the command has ended.
+	// the output; the journal still keeps it. If the provider supports it, the sandbox's supervisor receives an *os.File
+	// that is a pipe or a terminal. Its bytes then do not pass through this process. Wait does not wait for a reader that
+	// blocks after the command has ended.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 }
@@ -57,8 +57,8 @@ type Process interface {
 
 // Exit is the result of a command that has ended.
 type Exit struct {
-	// Code is 0 to 255, as a shell reports it: 128+n for signal n, 127 for a program that does not exist, 126 for one that
-	// cannot be executed.
+	// Code is 0 to 255, as a shell reports it. It is 128+n for signal n, 127 for a program that does not exist, and 126
+	// for one that cannot be executed.
 	Code int `json:"exit_code"`
 	// Signal is the signal that killed the command, or 0.
 	Signal int `json:"signal,omitempty"`

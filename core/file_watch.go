@@ -19,7 +19,7 @@ const (
 // FileEvent is one change in a sandbox's filesystem.
 type FileEvent struct {
 	Kind FileEventKind `json:"kind"`
-	// Path is absolute. For a rename it is the new path if that is watched, else the old one.
+	// Path is absolute. For a rename it is the new path if the watch includes it, else the old one.
 	Path string `json:"path"`
 	// From is the old path of a rename, if both paths are watched.
 	From string `json:"from,omitempty"`

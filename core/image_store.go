@@ -23,7 +23,7 @@ type ImageInfo struct {
 	Names    []string  `json:"names,omitempty"`
 	Provider string    `json:"provider"`
 	Created  time.Time `json:"created,omitzero"`
-	// Size is 0 where it is unknown.
+	// Size is 0 if it is unknown.
 	Size Bytes `json:"size,omitempty"`
 }
 

@@ -10,8 +10,8 @@ import (
 // MaxName is the longest sandbox or app name: a DNS label, since the name is the hostname.
 const MaxName = 63
 
-// ValidateName checks the name of a sandbox or an app: 1 to 63 characters, a to z, 0 to 9, '-', '_' and '.', beginning
-// with a letter or digit. Sandboxes.Launch also rejects names that look like ids.
+// ValidateName checks the name of a sandbox or an app. A name has 1 to 63 characters of a to z, 0 to 9, '-', '_' and
+// '.', and begins with a letter or digit. Sandboxes.Launch also rejects names that look like ids.
 func ValidateName(what, name string) error {
 	if name == "" || len(name) > MaxName {
 		return Errorf(KindUsage, "validate", "", "%s must have 1 to %d characters, not %d", what, MaxName, len(name))
@@ -27,7 +27,7 @@ func ValidateName(what, name string) error {
 	return nil
 }
 
-// NewName returns a random name that is easy to say: "brave-otter-417".
+// NewName returns a random name that is easy to pronounce: "brave-otter-417".
 func NewName() string {
 	adjectives := strings.Fields(
 		"able bold brave brisk calm clear clever cool crisp deft eager fair fast fine fond free fresh glad good grand " +

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// LostOutput returns the error for a command whose output could not be written to the caller's stream because of err.
-// It is nil if err is nil or only means that the reader closed its end: as in a shell pipeline, that is the reader's
+// LostOutput returns the error for a command's output that could not be written to the caller's stream because of err.
+// It is nil if err is nil or only means that the reader closed its end. As in a shell pipeline, that is the reader's
 // choice.
 func LostOutput(stream Stream, err error) error {
 	switch {

@@ -5,7 +5,7 @@ import (
 	"os/user"
 )
 
-// CurrentOwner describes this process as the owner of what it launches.
+// CurrentOwner describes this process as the owner of its sandboxes.
 func CurrentOwner(actor string) Owner {
 	o := Owner{Actor: actor, PID: os.Getpid(), BootID: BootID()}
 	o.Host, _ = os.Hostname()

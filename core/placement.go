@@ -1,4 +1,4 @@
 package core
 
-// ProviderAuto lets placement choose.
+// ProviderAuto means that placement chooses the provider.
 const ProviderAuto = "auto"

@@ -11,7 +11,7 @@ import (
 // return errors with a Kind. Sandboxes outlive the Provider value and its process.
 //
 // Optional features are optional interfaces, here or beside the operation that needs them. Find them with a type
-// assertion, or with Optional, which asks the engine behind the provider, too.
+// assertion, or with Optional, which also checks the engine behind the provider.
 type Provider interface {
 	// Name is the provider's name in references, configuration and output.
 	Name() string
@@ -21,8 +21,8 @@ type Provider interface {
 	// Check reports whether the provider is usable now. The error's hint has the fix.
 	Check(ctx context.Context) error
 	// Launch builds a sandbox and returns when commands can run in it. spec is valid, has a name, and requires no
-	// capability that the provider lacks. lease is durable before anything is built. If Launch fails, nothing is left
-	// behind. KindConflict: a live sandbox has the name.
+	// capability that the provider lacks. lease is durable before Launch creates any object. If Launch fails, it removes
+	// all of them. KindConflict: a live sandbox has the name.
 	Launch(ctx context.Context, spec Spec, lease Lease, progress ProgressFunc) (Sandbox, error)
 	// Get returns a sandbox by its id; dead ones too, until they are terminated or pruned.
 	Get(ctx context.Context, id string) (Sandbox, error)
@@ -30,11 +30,11 @@ type Provider interface {
 	// lost, never omitted.
 	List(ctx context.Context) ([]Sandbox, error)
 	// Exec starts a command. ctx bounds only the start; see Process for the rest. A program that does not exist or cannot
-	// be executed is no error: the Process has ended with code 127 or 126, and Exit.Message has the reason. KindConflict:
-	// the sandbox does not run.
+	// be executed is no error. The Process has then ended with code 127 or 126, and Exit.Message has the reason.
+	// KindConflict: the sandbox does not run.
 	Exec(ctx context.Context, id string, spec ExecSpec) (Process, error)
-	// Terminate ends a sandbox and removes everything it left, journal and files included. It may be repeated: a sandbox
-	// that is gone is KindNotFound.
+	// Terminate ends a sandbox and removes its leftovers, journal and files included. It may be repeated: a sandbox that
+	// is already removed is KindNotFound.
 	Terminate(ctx context.Context, id string) error
 	// Close releases this process's connections. Sandboxes keep running.
 	Close() error
@@ -63,14 +63,14 @@ type Finder interface {
 // Waiter waits for sandboxes to end.
 type Waiter interface {
 	// WaitSandbox blocks until the sandbox has ended or is stopped, and returns it. Its reason and exit code are final. A
-	// sandbox that is terminated meanwhile is KindNotFound, or exited with ReasonStopped.
+	// sandbox that is terminated during the wait is KindNotFound, or exited with ReasonStopped.
 	WaitSandbox(ctx context.Context, id string) (Sandbox, error)
 }
 
 // Ender ends sandboxes as Terminate does and returns the exit code.
 type Ender interface {
-	// End is Terminate with an exit code: the entry command's, or the one that the provider assigns to a terminated
-	// sandbox; nil when there is none.
+	// End is Terminate with an exit code. It is the entry command's, or the one that the provider assigns to a terminated
+	// sandbox, or nil without one.
 	End(ctx context.Context, id string) (*int, error)
 }
 
@@ -91,10 +91,10 @@ type Pauser interface {
 
 // Renewer changes a sandbox's lifetime.
 type Renewer interface {
-	// SetTimeout ends the sandbox after this time from now, even while it is in use; 0 means never. It turns renewal off:
-	// Lease.Renewed becomes false, and KeepAlive has no effect from then on.
+	// SetTimeout sets the remaining lifetime of the sandbox, even while it is in use; 0 means no limit. It turns renewal
+	// off: Lease.Renewed becomes false, and KeepAlive has no effect after that.
 	SetTimeout(ctx context.Context, id string, timeout time.Duration) (Sandbox, error)
-	// KeepAlive ends a sandbox with a renewed lease after this time from now.
+	// KeepAlive sets the remaining lifetime of a sandbox with a renewed lease.
 	KeepAlive(ctx context.Context, id string, lease time.Duration) error
 }
 
@@ -112,10 +112,11 @@ type Journaler interface {
 	Execs(ctx context.Context, id string) ([]Exec, error)
 }
 
-// ExecFinder finds commands by their ids. It is for providers that cannot list commands, and so are no Journaler.
+// ExecFinder finds commands by their ids. It is for providers that cannot list commands, and so do not implement
+// Journaler.
 type ExecFinder interface {
-	// ExecEnd returns how a command ended, or nil while it runs. exec is unchecked text: KindNotFound if it is not the id
-	// of a command that the provider knows.
+	// ExecEnd returns how a command ended, or nil while it runs. exec is unchecked text. KindNotFound: the provider has no
+	// command with this id.
 	ExecEnd(ctx context.Context, id, exec string) (*Exit, error)
 }
 
@@ -176,18 +177,18 @@ type Watcher interface {
 // Sweeper finds leftovers other than the sandboxes that List returns: half-made sandboxes, files of crashed
 // supervisors, mounts.
 type Sweeper interface {
-	// Leftovers returns the objects without an owner. It changes nothing.
+	// Leftovers returns the objects without an owner. It is read-only.
 	Leftovers(ctx context.Context) ([]Leftover, error)
 	// Sweep removes a leftover.
 	Sweep(ctx context.Context, leftover Leftover) error
 }
 
-// Leftover is an object that a crash left behind.
+// Leftover is an object that remained after a crash.
 type Leftover struct {
 	Provider string `json:"provider"`
 	// Subject is a sandbox id or a path.
 	Subject string `json:"subject"`
-	// Why says what the object is and why it counts as a leftover.
+	// Why describes the object and the reason that it counts as a leftover.
 	Why  string `json:"why"`
 	Size Bytes  `json:"size,omitempty"`
 }
@@ -208,13 +209,13 @@ type Finding struct {
 	Fix string `json:"fix,omitempty"`
 }
 
-// Factory creates a provider when it is first needed.
+// Factory creates a provider on first use.
 type Factory struct {
 	Name string
 	// IDPrefix is the prefix of its sandbox ids: "loc-".
 	IDPrefix string
-	// CheckSpec checks the section of a spec that only this provider understands, and opens nothing. It is nil if there is
-	// none. The error is KindUsage.
+	// CheckSpec checks the section of a spec that only this provider understands, without opening the provider. It is nil
+	// if there is no such section. The error is KindUsage.
 	CheckSpec func(Spec) error
 	// Open makes no connection. It fails only for a configuration that can never work.
 	Open func() (Provider, error)

@@ -9,7 +9,7 @@ import (
 type Snapshot struct {
 	// ID is the value for Spec.Snapshot.
 	ID string `json:"id"`
-	// Name is the caller's name for it, where it differs from the id.
+	// Name is the caller's name for it, if it differs from the id.
 	Name     string `json:"name,omitempty"`
 	Provider string `json:"provider"`
 	// Sandbox is the id of the source sandbox, where known.
@@ -19,7 +19,7 @@ type Snapshot struct {
 	Expires time.Time `json:"expires,omitzero"`
 	// Path is the saved directory; "" means the whole filesystem.
 	Path string `json:"path,omitempty"`
-	// Size is 0 where it is unknown.
+	// Size is 0 if it is unknown.
 	Size Bytes `json:"size,omitempty"`
 	// Note describes a problem with it; "" means none.
 	Note string `json:"note,omitempty"`
@@ -36,7 +36,7 @@ type SnapshotOptions struct {
 	Replace bool
 	// TTL is its lifetime; 0 means the provider's default, which can be unlimited. It needs CapSnapshotTTL.
 	TTL time.Duration
-	// NoExpiry keeps it until it is removed. It needs CapSnapshotTTL.
+	// NoExpiry keeps it until its removal. It needs CapSnapshotTTL.
 	NoExpiry bool
 	// Path saves only this directory, an absolute path. The result can be mounted (ImageMounter) but not launched from. It
 	// needs CapSnapshotPath.
@@ -45,9 +45,9 @@ type SnapshotOptions struct {
 
 // Snapshotter saves filesystems. With CapSnapshots the provider also accepts Spec.Snapshot.
 type Snapshotter interface {
-	// Snapshot saves the current filesystem of a sandbox, without volumes and secrets. Running commands pause meanwhile.
-	// opts requires no capability that the provider lacks. KindConflict: the name is taken and opts does not replace it;
-	// nothing has changed then.
+	// Snapshot saves the current filesystem of a sandbox, without volumes and secrets. Running commands pause during that
+	// time. opts requires no capability that the provider lacks. KindConflict: the name is taken and opts does not replace
+	// it; the old snapshot stays.
 	Snapshot(ctx context.Context, id string, opts SnapshotOptions) (Snapshot, error)
 }
 
@@ -59,13 +59,13 @@ func SnapshotExists(name string) error {
 
 // SnapshotStore manages snapshots.
 type SnapshotStore interface {
-	// Snapshots returns the snapshots in no order, including those that others took of this provider's sandboxes.
+	// Snapshots returns the snapshots in no order. They include snapshots that others took of this provider's sandboxes.
 	Snapshots(ctx context.Context) ([]Snapshot, error)
 	// RemoveSnapshot removes a snapshot by its id or name. KindConflict: a sandbox still needs it.
 	RemoveSnapshot(ctx context.Context, id string) error
 }
 
-// SnapshotFinder recognizes the provider's own snapshots without a search, so that placement asks no other provider.
+// SnapshotFinder recognizes the provider's own snapshots without a search, so that placement needs no other provider.
 type SnapshotFinder interface {
 	// HasSnapshot reports whether id is a snapshot of this provider that Spec.Snapshot accepts.
 	HasSnapshot(ctx context.Context, id string) (bool, error)

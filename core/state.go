@@ -1,6 +1,6 @@
 package core
 
-// State is where a sandbox stands in its life.
+// State is the state of a sandbox in its life cycle.
 //
 //	creating -> running <-> paused
 //	               |  ^
@@ -8,7 +8,7 @@ package core
 //	            stopped
 //	creating, running, paused, stopped -> exited | failed | lost
 //
-// A terminated sandbox is gone: no state names it.
+// A terminated sandbox is removed, so it has no state.
 type State string
 
 const (
@@ -23,7 +23,7 @@ const (
 	StatePaused State = "paused"
 	// StateStopped means that only the filesystem remains; start restarts the sandbox.
 	StateStopped State = "stopped"
-	// StateExited means that its command returned, a user terminated it, or its lifetime or idle time was over.
+	// StateExited means that its command returned, a user terminated it, or its lifetime or idle time ended.
 	// Sandbox.Reason has the cause.
 	StateExited State = "exited"
 	// StateFailed means that it could not be built or exceeded a limit that ends a sandbox.
@@ -49,8 +49,8 @@ type Reason string
 // The reasons.
 const (
 	ReasonCommand    Reason = "command"     // its entry command returned
-	ReasonTimeout    Reason = "timeout"     // its lifetime was over
-	ReasonIdle       Reason = "idle"        // nothing ran in it for its idle timeout
+	ReasonTimeout    Reason = "timeout"     // its lifetime ended
+	ReasonIdle       Reason = "idle"        // no command ran in it for its idle timeout
 	ReasonMemory     Reason = "memory"      // it used more memory than its limit
 	ReasonDisk       Reason = "disk"        // its disk or the host's was full and it could not continue
 	ReasonStopped    Reason = "stopped"     // stopped by a user; terminated if its state is exited
@@ -58,5 +58,5 @@ const (
 	ReasonCrash      Reason = "crash"       // the machine inside died
 	ReasonSupervisor Reason = "supervisor"  // its supervisor died
 	ReasonReboot     Reason = "reboot"      // the host was restarted
-	ReasonLeaseEnded Reason = "lease_ended" // its owner is gone
+	ReasonLeaseEnded Reason = "lease_ended" // its owner has ended
 )

@@ -2,7 +2,7 @@ package core
 
 import "time"
 
-// Stats is a measurement of a sandbox. Limits are 0 where there is none.
+// Stats is a measurement of a sandbox. A limit is 0 if there is none.
 type Stats struct {
 	Sandbox string    `json:"sandbox"`
 	Time    time.Time `json:"time"`

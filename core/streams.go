@@ -2,8 +2,8 @@ package core
 
 import "os"
 
-// Own duplicates the files among the streams, so that the caller may close its own once the command has started. Files
-// that cannot be duplicated stay the caller's. release closes the duplicates.
+// Own duplicates the files among the streams, so that the caller may close its files after the command has started. The
+// caller keeps files that cannot be duplicated. release closes the duplicates.
 func (s Streams) Own() (own Streams, release func()) {
 	var taken []*os.File
 	take := func(stream any) (*os.File, bool) {

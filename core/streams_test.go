@@ -9,7 +9,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Owned files stay open until release, even if the caller closes its own. Streams that are not files are passed
+// Owned files stay open until release, even if the caller closes its files. Streams that are not files are passed
 // through.
 func TestOwnStreams(t *testing.T) {
 	r, w, err := os.Pipe()

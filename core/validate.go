@@ -50,7 +50,7 @@ func validateOptionalName(field, name string) error {
 	return ValidateName(field, name)
 }
 
-// validateSource checks the fields that name what the sandbox starts from. At most one of them may be set.
+// validateSource checks the fields that name the source of a sandbox. At most one of them may be set.
 func (s Spec) validateSource() error {
 	var sources []string
 	for _, f := range []struct{ name, value string }{

@@ -12,7 +12,7 @@ type VolumeInfo struct {
 	ID       string    `json:"id,omitempty"`
 	Provider string    `json:"provider"`
 	Created  time.Time `json:"created,omitzero"`
-	// Size is 0 where it is unknown.
+	// Size is 0 if it is unknown.
 	Size Bytes `json:"size,omitempty"`
 	// Version is the version of the volume's format, where the provider has several.
 	Version int `json:"version,omitempty"`

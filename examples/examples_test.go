@@ -49,7 +49,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestTutorial runs the lines of the tutorial, but for the two that need a terminal.
+// TestTutorial runs the lines of the tutorial, except the two that need a terminal.
 func TestTutorial(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/tutorial.md")
@@ -88,7 +88,7 @@ func environment(t *testing.T) []string {
 		"PATH="+programtest.Dir()+":"+os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0")
 }
 
-// terminateAll fails the test for each sandbox that an example leaves behind, and ends it.
+// terminateAll fails the test for each sandbox that an example leaves, and ends that sandbox.
 func terminateAll(t *testing.T, env []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -499,8 +499,8 @@ func generalCommands() []command {
 // keyMap has the keys of each command, by command id.
 type keyMap map[string][]string
 
-// newKeyMap replaces default keys with the user's own. A key assigned to one command is removed from
-// every command that it would shadow. KindUsage: an unknown command, or a key assigned twice in the same place.
+// newKeyMap replaces default keys with the user's keys. A key assigned to one command is removed from every command
+// that it would shadow. KindUsage: an unknown command, or a key assigned twice in the same place.
 func newKeyMap(own map[string][]string) (keyMap, error) {
 	keys := keyMap{}
 	var names []string
@@ -601,7 +601,7 @@ func (m *Model) ready(c command) bool {
 	return m.has(c) && (c.can == nil || c.can(m))
 }
 
-// has reports whether this dashboard has the command at all: "sb top" has no detail pane.
+// has reports whether this dashboard has the command: "sb top" has no detail pane.
 func (m *Model) has(c command) bool {
 	return !m.options.TableOnly || !c.panes && c.scope < scopeDetail
 }

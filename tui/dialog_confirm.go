@@ -14,8 +14,7 @@ type choice struct {
 	request    request
 }
 
-// question asks for confirmation. The first choice changes nothing and is preselected, so that a stray Enter
-// does no harm.
+// question asks for confirmation. The first choice is harmless and preselected, so that a stray Enter changes nothing.
 type question struct {
 	title   string
 	lines   []string

@@ -2,12 +2,12 @@
 //
 // It may import core, core/service, core/transfer and tui/internal; no provider and no command.
 //
-// Start reading at model.go: one Model is the root and routes each message to the dialog on top, the focused pane
-// or the key map. Panes, tabs and dialogs are plain structs. Update never blocks and does no I/O: effects.go does,
-// and its results come back as messages. Dialogs answer with a request, which perform.go carries out.
-// commands.go has every action of a key or the palette, layout.go all rectangles.
+// Start reading at model.go: one Model is the root and routes each message to the dialog on top, the focused pane or
+// the key map. Panes, tabs and dialogs are plain structs. Update never blocks and does no I/O: effects.go does I/O and
+// returns the results as messages. Dialogs answer with a request, which perform.go carries out. commands.go has every
+// action of a key or the palette, layout.go all rectangles.
 //
-// It has more than 30 files because panes, tabs and dialogs show the same Model. What needs no Model is in a package
-// of its own: theme (colors), and in internal screen (cells of text), format (values as text), feed (what arrives),
-// guesttext (text of sandboxes) and graph.
+// It has more than 30 files because panes, tabs and dialogs show the same Model. Code that needs no Model is in
+// separate packages: theme (colors), and in internal screen (cells of text), format (values as text), feed (incoming
+// data), guesttext (text of sandboxes) and graph.
 package tui

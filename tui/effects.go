@@ -659,8 +659,8 @@ func (fx *effects) nextAside() tea.Cmd {
 	})
 }
 
-// afterOthers resets the modes that another program may have left and that would break drawing: origin mode,
-// scroll margins, insert mode, no auto-wrap, another character set and reverse video.
+// afterOthers resets terminal modes that another program may have set and that would break drawing. They are origin
+// mode, scroll margins, insert mode, no auto-wrap, another character set and reverse video.
 const afterOthers = ansi.ResetModeOrigin + "\x1b[r" + ansi.ResetModeLeftRightMargin + ansi.ResetModeInsertReplace +
 	ansi.SetModeAutoWrap + "\x1b(B\x0f" + "\x1b[?5l"
 

@@ -38,8 +38,9 @@ const renderer = "charm.land/bubbletea/v2.(*Program).startRenderer.func1("
 // rendererEnds reports whether a goroutine that draws is about to end.
 //
 // Bubble Tea 2.1.1 releases the terminal when that goroutine has received its end, and the goroutine stops the ticker
-// after that. If the terminal is restored in between, the ticker is stopped for good and nothing is drawn again. Bubble
-// Tea has no way to wait for the goroutine, so this looks at the stacks. One that still draws waits in a select.
+// after that. If the terminal is restored in between, the ticker stops permanently and the screen is never drawn again.
+// Bubble Tea has no way to wait for the goroutine, so this looks at the stacks. A goroutine that still draws waits in a
+// select.
 func rendererEnds() bool {
 	for _, state := range rendererStates() {
 		if state != "select" {

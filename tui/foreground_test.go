@@ -7,7 +7,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/fake"
 )
 
-// A function that has the terminal for no time at all leaves a dashboard that draws.
+// A function that returns the terminal at once leaves a dashboard that draws.
 func TestDashboardDrawsAfterForeground(t *testing.T) {
 	asides := make(chan func() error)
 	tm := newProgram(t, Options{Service: newService(t, fake.New(fake.Options{})), Asides: asides})

@@ -21,7 +21,8 @@ import (
 // atNoon is the fixed clock of the golden views.
 func atNoon() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
-// still returns a dashboard with a fixed clock and no running commands. It shows only what the messages here contain.
+// still returns a dashboard with a fixed clock and no running commands. It shows only the content of the test's
+// messages.
 func still(t testing.TB, options Options, w, h int) *Model {
 	t.Helper()
 	options.Now = atNoon

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// pollFirst and pollMost bound the interval between two lists of a provider without events. The interval
-	// grows while nothing changes or the provider fails.
+	// pollFirst and pollMost bound the interval between two lists of a provider without events. The interval grows while
+	// the list stays the same or the provider fails.
 	pollFirst = 2 * time.Second
 	pollMost  = 30 * time.Second
 	// pollWatched is the interval for a provider that sends events.

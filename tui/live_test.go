@@ -562,7 +562,7 @@ func TestConfiguredKeysReplaceDefaults(t *testing.T) {
 	r := newRig(t, Options{Service: svc, Keys: keys})
 	r.until("dev is there", r.hasRow("dev"))
 	r.press("3")
-	r.m.detail.files.begin() // without a file, "delete" does nothing
+	r.m.detail.files.begin() // without a file, "delete" has no effect
 	for _, focus := range []pane{paneTable, paneDetail} {
 		r.m.focus = focus
 		onDelete := map[pane]string{paneTable: "terminate", paneDetail: ""}[focus]

@@ -22,8 +22,7 @@ type Memory struct {
 	Times    bool   `json:"times,omitempty"`
 }
 
-// loadMemory reads a file that save wrote. A missing or damaged file gives the default layout: it is not worth
-// an error.
+// loadMemory reads a file of save. A missing or damaged file gives the default layout instead of an error.
 func loadMemory(path string) Memory {
 	var m Memory
 	text, err := os.ReadFile(path)

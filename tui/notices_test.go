@@ -13,7 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/fake"
 )
 
-// A provider that never worked here causes no notice, whichever of its answers arrives first.
+// A provider that never worked here causes no notice, in any order of its answers.
 func TestNoNoticeForUnusedProvider(t *testing.T) {
 	for _, slow := range []fake.Op{fake.OpCheck, fake.OpList} {
 		synctest.Test(t, func(t *testing.T) {

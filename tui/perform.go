@@ -99,7 +99,7 @@ func (m *Model) perform(r request) tea.Cmd {
 		}
 		return m.forEach("terminate", "", r.boxes, func(ctx context.Context, box core.Sandbox) error {
 			err := m.fx.service.Sandboxes.Terminate(ctx, box.ID)
-			if errors.Is(err, core.KindNotFound) { // it ended meanwhile
+			if errors.Is(err, core.KindNotFound) { // it ended since
 				return nil
 			}
 			return err
@@ -272,7 +272,7 @@ func (m *Model) jobDone(msg jobDoneMsg) tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// loginShell starts bash where the sandbox has it, else sh.
+// loginShell starts bash if the sandbox has it, else sh.
 func loginShell() []string {
 	return []string{"/bin/sh", "-c", `if [ -x /bin/bash ]; then exec /bin/bash; fi; exec /bin/sh`}
 }

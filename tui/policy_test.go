@@ -58,7 +58,7 @@ func TestPolicy(t *testing.T) {
 	r.until("the command is copied", func() bool { return r.clipboard == "sb policy set web --allow a.example,b.example" })
 }
 
-// A policy that the provider does not support is an error while it is typed.
+// A policy that the provider does not support is an error during typing.
 func TestPolicyOfAnotherProvider(t *testing.T) {
 	caps := core.Capabilities{Has: []core.Capability{core.CapNetNone}}
 	if network, err := parsePolicy(" none ", caps); err != nil || network.Mode != core.NetworkNone {

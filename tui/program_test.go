@@ -128,7 +128,7 @@ func TestProgramOutlivesItsShell(t *testing.T) {
 		if err := svc.Sandboxes.Terminate(ctx, sandbox); err != nil {
 			t.Error(err)
 		}
-		for i := range 300 { // the dashboard reads no events meanwhile
+		for i := range 300 { // the dashboard reads no events during the loop
 			if _, err := svc.Sandboxes.Launch(
 				ctx, core.Spec{Name: fmt.Sprintf("box-%d", i)}, service.LaunchOptions{},
 			); err != nil {
@@ -316,7 +316,7 @@ func TestLaunchForm(t *testing.T) {
 	}
 }
 
-// A panic in an effect ends the program with an error and restores the terminal. The test needs a process of its own.
+// A panic in an effect ends the program with an error and restores the terminal. The test needs a separate process.
 func TestPanicRestoresTheTerminal(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), panickingChild+"=1")
@@ -353,7 +353,7 @@ func TestProgramResetsTerminalModesAfterShell(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}))
 	launch(t, svc, core.Spec{Name: "dev"})
 	var tm *program
-	left := make(chan string, 1) // what the program in the sandbox leaves
+	left := make(chan string, 1) // the last output of the program in the sandbox
 	shell := func(context.Context, string, []string) error {
 		left <- "\x1b[5;10r\x1b[?6h\x1b[4h\x1b(0"
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/fake"
 )
 
-// Quitting asks while a sandbox is being terminated, however short that usually is.
+// Quitting asks while a sandbox is being terminated, even though that is usually short.
 func TestQuitAsksWhileSandboxesAreTerminated(t *testing.T) {
 	provider := fake.New(fake.Options{})
 	svc := newService(t, provider)

@@ -95,7 +95,7 @@ func (t *execsTab) view(s *theme.Styles, w, h int, focus bool, now time.Time, qu
 	return lines
 }
 
-// written formats the size of a command's output; "" while it is not known.
+// written formats the size of a command's output, or returns "" while it is unknown.
 func written(e core.Exec) string {
 	n := core.Bytes(e.StdoutBytes + e.StderrBytes)
 	if n == 0 && e.Running() {

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// anotherUser runs programs as a user of this machine who is not the one of the test.
+// anotherUser runs programs as a different user of this machine.
 type anotherUser struct {
 	t *testing.T
 	// sb is a copy of the program that this user can start, dir a directory of this user's own.
@@ -59,7 +59,7 @@ func newUser(t *testing.T, h *home) *anotherUser {
 	return u
 }
 
-// run runs a program and returns its output, which has no secret of the test's user.
+// run runs a program without the test's environment and returns its output.
 func (u *anotherUser) run(env []string, argv ...string) (out string, ok bool) {
 	u.t.Helper()
 	ctx, cancel := context.WithTimeout(u.t.Context(), patience)
@@ -72,7 +72,7 @@ func (u *anotherUser) run(env []string, argv ...string) (out string, ok bool) {
 	return string(text), err == nil
 }
 
-// cannotRead fails the test when the user reads one of the files, even in a home that is open to all.
+// cannotRead fails the test if the user can read one of the files, even in a home that is open to all.
 func (u *anotherUser) cannotRead(file string) {
 	u.t.Helper()
 	for dir := filepath.Dir(file); dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) {
@@ -88,7 +88,7 @@ func (u *anotherUser) cannotRead(file string) {
 	}
 }
 
-// request is what an HTTP client of the user gets from "sb mcp": the status code.
+// request returns the status code that an HTTP client of the user gets from "sb mcp".
 func (u *anotherUser) request(url string) string {
 	u.t.Helper()
 	const list = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
@@ -106,7 +106,7 @@ except urllib.error.HTTPError as refused:
 	return strings.TrimSpace(out)
 }
 
-// A second user of the machine reaches the loopback port of "sb mcp", and nothing behind it.
+// A second user of the machine reaches the loopback port of "sb mcp", but gets no content.
 func TestMCPRefusesAnotherUser(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
@@ -123,7 +123,7 @@ func TestMCPRefusesAnotherUser(t *testing.T) {
 	}
 }
 
-// Likewise with the port of "sb modal serve".
+// The port of "sb modal serve" is protected in the same way.
 func TestModalServeRefusesAnotherUser(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)

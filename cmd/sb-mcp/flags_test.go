@@ -92,7 +92,7 @@ func TestEnvironmentOfPeers(t *testing.T) {
 	}
 }
 
-// Code runs in the image of its language. The variables of other servers win over the settings.
+// Code runs in the image of its language. Variables that other servers use win over the settings.
 func TestImagesOfLanguages(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)

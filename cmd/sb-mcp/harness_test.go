@@ -167,7 +167,7 @@ func connect(t testing.TB, over sdk.Transport) *assistant {
 	return a
 }
 
-// stdio starts a server and returns a client that is connected over stdio.
+// stdio starts a server and returns a client connected over stdio.
 func (h *home) stdio(arguments ...string) (*assistant, *served) {
 	h.t.Helper()
 	s := h.serve(arguments...)
@@ -182,7 +182,7 @@ func (a *assistant) try(ctx context.Context, tool string, arguments args) (*sdk.
 	return a.session.CallTool(ctx, params)
 }
 
-// call calls a tool, which must succeed, and returns its structured content.
+// call calls a tool, fails the test on an error, and returns the structured content.
 func (a *assistant) call(tool string, arguments args) map[string]any {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
@@ -242,7 +242,7 @@ func line(t testing.TB, r *bufio.Reader) map[string]any {
 	return message
 }
 
-// answer reads messages until the answer to a request.
+// answer reads messages up to the answer to a request.
 func answer(t testing.TB, r *bufio.Reader, id int) {
 	t.Helper()
 	for {

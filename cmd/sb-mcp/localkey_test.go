@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A server on loopback answers the programs that got the key from "sb mcp install", and no others. The key survives a
-// restart of the server.
+// A server on loopback answers only the programs with the key from "sb mcp install". The key survives a restart of the
+// server.
 func TestInstalledClientHasTheLocalKey(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)

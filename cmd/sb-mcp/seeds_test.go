@@ -156,7 +156,7 @@ func TestFlowOfMCPSandbox(t *testing.T) {
 	}
 }
 
-// code-sandbox-mcp: a snippet goes in, its output comes out, and no sandbox is left.
+// code-sandbox-mcp: a snippet runs, its output returns, and no sandbox is left.
 func TestFlowOfCodeSandboxMCP(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)

@@ -27,8 +27,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// A command that outlasts several soft deadlines succeeds. Four of the usual ones are three minutes, here they are 12
-// s.
+// A command that outlasts several soft deadlines succeeds. Four default deadlines are three minutes; four of these are
+// 12 s.
 func TestThreeMinuteCommand(t *testing.T) {
 	t.Parallel()
 	const deadline = 3 * time.Second
@@ -330,7 +330,7 @@ func TestStdoutCarriesProtocolOnly(t *testing.T) {
 	}
 }
 
-// A server that gets SIGTERM lets running calls end, and leaves no process.
+// After SIGTERM a server completes running calls and leaves no process.
 func TestGracefulShutdown(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)

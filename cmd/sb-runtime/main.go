@@ -1,8 +1,7 @@
 //go:build linux
 
-// Command sb-runtime is the part of sb that links gVisor. sb starts one for each
-// sandbox on this machine, as its supervisor; the supervisor starts it again as the
-// sandbox's kernel and file server.
+// Command sb-runtime is the part of sb that links gVisor. sb starts one for each sandbox on this machine, as its
+// supervisor. The supervisor starts it again as the sandbox's kernel and file server.
 package main
 
 import (

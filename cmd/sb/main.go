@@ -9,7 +9,7 @@ import (
 	"github.com/seed-0724f904/sb/commands/iostreams"
 )
 
-// Set by the linker in release builds; commands falls back to what the go command recorded.
+// The linker sets these in release builds. Otherwise commands uses the go command's record.
 var version, commit, date string //nolint:gochecknoglobals // the linker sets variables only
 
 func main() {

@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"sb": main, "sb-broken": broken})
 }
 
-// broken is sb with a bug: it panics in a goroutine of its own at the signal USR1. At USR2 its report is long: it has
-// the traces of many goroutines.
+// broken is sb with a bug: at the signal USR1 it panics in a separate goroutine. At USR2 its report is long, with the
+// traces of many goroutines.
 func broken() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGUSR1, syscall.SIGUSR2)
@@ -41,10 +41,10 @@ func broken() {
 	main()
 }
 
-// TestScript runs the stories below testdata/script with the real program. Each
-// has a home, a state and a configuration of its own.
+// TestScript runs the stories below testdata/script with the real program. Each has its own home, state and
+// configuration.
 func TestScript(t *testing.T) {
-	// Here and not in TestMain, which is the scripts' sb, too. That finds them by its configuration.
+	// Here and not in TestMain, because the scripts' sb runs TestMain, too, and finds the programs by its configuration.
 	remove, err := programtest.Build("sb-runtime", "sb-guest")
 	t.Cleanup(remove)
 	if err != nil {
@@ -96,8 +96,8 @@ func TestScript(t *testing.T) {
 // engines are the addresses of the container engines to test with, as NAME=ADDRESS.
 func engines() []string { return strings.Fields(os.Getenv("SB_TEST_ENGINES")) }
 
-// useEngine makes the rest of a story use the first engine whose name is given, or the first there is, with the test
-// image loaded; $IMAGE is its name.
+// useEngine selects the engine for the rest of a story: the first one with a given name, or the first available one. It
+// loads the test image; $IMAGE is the image's name.
 func useEngine(ts *testscript.TestScript, _ bool, args []string) {
 	for _, engine := range engines() {
 		name, host, _ := strings.Cut(engine, "=")
@@ -112,7 +112,7 @@ func useEngine(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Setenv("SB_DOCKER_GUEST", filepath.Join(filepath.Dir(ts.Getenv("SB_LOCAL_RUNTIME")), "sb-guest"))
 		ts.Setenv("IMAGE", dockertest.Image)
 		ts.Setenv("SB_PROVIDER", "docker")
-		// Each story has its own name and app, because others may use the engine. It leaves nothing there.
+		// Each story has its own name and app, because others may use the engine. It ends its sandboxes there.
 		own := core.NewName()
 		ts.Setenv("NAME", own)
 		ts.Setenv("SB_DEFAULTS_APP", own)
@@ -129,7 +129,7 @@ func dropImages(ts *testscript.TestScript, _ bool, names []string) {
 	ts.Check(dockertest.Remove(ctx, ts.Getenv("SB_DOCKER_HOST"), names...))
 }
 
-// endAll terminates what a story has launched and not ended.
+// endAll terminates the sandboxes that a story has launched and not ended.
 func endAll(env *testscript.Env) {
 	states, err := filepath.Glob(env.WorkDir + "/state/sb/local/sandboxes/*")
 	if err != nil || len(states) == 0 {

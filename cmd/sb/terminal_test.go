@@ -17,7 +17,7 @@ import (
 	"github.com/seed-0724f904/sb/tui/tuitest"
 )
 
-// patience is how long a story waits for what it expects on the screen.
+// patience bounds the wait for expected text on the screen.
 const patience = 60 * time.Second
 
 type terminalKey struct{}
@@ -28,11 +28,11 @@ type terminalKey struct{}
 //	type TEXT                types text
 //	press KEY...             presses keys: enter, esc, ctrl+p, x
 //	click COLUMN ROW         clicks, counted from 0
-//	[!] screen REGEXP        waits until the screen matches, or does not any more
+//	[!] screen REGEXP        waits until the screen matches, or no longer matches
 //	resize 60x15...          changes the size, every 10 ms
-//	signal TERM [DEPTH]      sends a signal, to the program or to its child of a child so deep
+//	signal TERM [DEPTH]      sends a signal to the program, or to its descendant at DEPTH
 //	ended CODE               waits for its end
-//	[!] drawn REGEXP         waits until it wrote that, escape sequences included, or looks whether it did
+//	[!] drawn REGEXP         waits for that output, escape sequences included, or checks that it is absent
 func terminalCommands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
 	return map[string]func(ts *testscript.TestScript, neg bool, args []string){
 		"terminal": startTerminal,

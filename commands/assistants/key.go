@@ -40,13 +40,13 @@ func keysFile(a *cli.App) (string, error) {
 	return filepath.Join(paths.State, "keys.json"), err
 }
 
-// localKeyFile is where the key lies that this user's own programs use for this user's own server.
+// localKeyFile returns the path of the key that this user's programs use for this user's server.
 func localKeyFile(a *cli.App) (string, error) {
 	paths, err := a.Paths()
 	return filepath.Join(paths.State, "mcp.key"), err
 }
 
-// localKey returns that key. It is made if it is missing.
+// localKey returns that key. It creates a missing key.
 func localKey(a *cli.App) (string, error) {
 	path, err := localKeyFile(a)
 	if err != nil {
@@ -77,7 +77,7 @@ func completeKeys(a *cli.App) cobra.CompletionFunc {
 	}
 }
 
-// KeyCreateOptions are what key create works with.
+// KeyCreateOptions are the options of key create.
 type KeyCreateOptions struct {
 	App  *cli.App
 	Key  keys.Key
@@ -175,7 +175,7 @@ func runKeyCreate(_ context.Context, opts *KeyCreateOptions) error {
 	return err
 }
 
-// KeyLsOptions are what key ls works with.
+// KeyLsOptions are the options of key ls.
 type KeyLsOptions struct {
 	App  *cli.App
 	All  bool
@@ -234,7 +234,7 @@ func runKeyLs(_ context.Context, opts *KeyLsOptions) error {
 	return table.Write(opts.App.Streams.Out)
 }
 
-// KeyRevokeOptions are what key revoke works with.
+// KeyRevokeOptions are the options of key revoke.
 type KeyRevokeOptions struct {
 	App  *cli.App
 	IDs  []string

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
-// MCPOptions are what mcp works with.
+// MCPOptions are the options of mcp.
 type MCPOptions struct {
 	App      *cli.App
 	Run      setup.Run
@@ -75,8 +75,8 @@ func runMCP(ctx context.Context, opts *MCPOptions) (err error) {
 	return app.ServeMCP(ctx, run)
 }
 
-// becomeMCP replaces this process by sb-mcp: what serves the protocol takes longer to start than most commands
-// take altogether, so sb does not link it.
+// becomeMCP replaces this process by sb-mcp. The protocol's packages take longer to start than most commands run, so sb
+// does not link them.
 func becomeMCP(app *cli.App) error {
 	const name = "sb-mcp"
 	var tried []string

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
-// mcpFlags are the flags of mcp that have to be read before they are options.
+// mcpFlags are the flags of mcp that need parsing before they become options.
 type mcpFlags struct {
 	onDisconnect string
 	softDeadline cli.DurationValue
@@ -161,7 +161,7 @@ func (f *mcpFlags) apply(cmd *cobra.Command, opts *MCPOptions) error {
 	return f.applyTransport(opts.App, cmd, server)
 }
 
-// checkPolicy refuses what every launch would be refused for, before a client asks for one.
+// checkPolicy returns the errors that every launch would return, before a client calls one.
 func checkPolicy(app *cli.App, server *setup.Options) error {
 	policy := server.Policy
 	if err := core.ValidateName("--name-prefix", server.NamePrefix+"x"); err != nil {
@@ -199,8 +199,8 @@ func checkPolicy(app *cli.App, server *setup.Options) error {
 	return err
 }
 
-// applyImages reads which image code in a language runs in, from the configuration and from the variables that a peer
-// has.
+// applyImages sets the image for code of each language, from the configuration and from variables that other systems
+// use.
 func applyImages(app *cli.App, cmd *cobra.Command, server *setup.Options) error {
 	config, err := app.Config()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-0724f904/sb/mcp/clients"
 )
 
-// MCPInstallOptions are what mcp install and mcp uninstall work with.
+// MCPInstallOptions are the options of mcp install and mcp uninstall.
 type MCPInstallOptions struct {
 	App       *cli.App
 	Clients   []string
@@ -80,7 +80,7 @@ func (o *MCPInstallOptions) Register(cmd *cobra.Command) {
 	cli.JSONFlag(cmd, &o.JSON, "client, file, changed, backup")
 }
 
-// Check refuses to guess whose configuration is meant.
+// Check returns an error if the options do not name the configuration to change.
 func (o *MCPInstallOptions) Check(cmd *cobra.Command) error {
 	if len(o.Clients) == 0 {
 		return cli.Usagef(cmd, "%s needs --client, with one of %s", cmd.CommandPath(), strings.Join(clients.Names(), ", "))
@@ -159,7 +159,7 @@ func runMCPInstall(_ context.Context, opts *MCPInstallOptions) error {
 	return nil
 }
 
-// Tell says what became of a file.
+// Tell prints the change of a file.
 func (o *MCPInstallOptions) Tell(client clients.Client, change clients.Change) error {
 	verb, state := "was written into", "already has sb"
 	if o.Uninstall {
@@ -183,7 +183,8 @@ func (o *MCPInstallOptions) Tell(client clients.Client, change clients.Change) e
 	return o.App.Tell(made, false)
 }
 
-// server is this program as a client has to start it: by its whole path, for desktop programs know no PATH.
+// server returns the command that starts this program, for a client's configuration. It has the whole path, because
+// desktop programs have no PATH.
 func (o *MCPInstallOptions) server() (clients.Server, clients.Place, error) {
 	if err := core.ValidateName("name", o.Name); err != nil {
 		return clients.Server{}, clients.Place{}, err
@@ -194,7 +195,7 @@ func (o *MCPInstallOptions) server() (clients.Server, clients.Place, error) {
 			core.KindInternal, "mcp", "", "this program cannot be found: %w", err,
 		)
 	}
-	if filepath.Base(self) == "sb-mcp" { // which sb becomes for some commands
+	if filepath.Base(self) == "sb-mcp" { // sb replaces itself with sb-mcp for some commands
 		self = filepath.Join(filepath.Dir(self), "sb")
 	}
 	paths, err := o.App.Paths()

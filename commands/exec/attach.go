@@ -10,7 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// AttachOptions are what attach works with.
+// AttachOptions are the options of attach.
 type AttachOptions struct {
 	App     *cli.App
 	Sandbox string
@@ -56,7 +56,7 @@ func runAttach(ctx context.Context, opts *AttachOptions) error {
 		return err
 	}
 	entry, err := service.Execs.Find(ctx, opts.Sandbox, opts.Exec)
-	if err != nil && !errors.Is(err, core.KindUnsupported) { // a provider that lists no commands may attach all the same
+	if err != nil && !errors.Is(err, core.KindUnsupported) { // a provider that cannot list commands may still attach
 		return err
 	}
 	var size core.TerminalSize
@@ -75,7 +75,7 @@ func runAttach(ctx context.Context, opts *AttachOptions) error {
 	}
 	defer process.Close()
 	if terminal {
-		_ = process.Resize(ctx, size) // a size that cannot be set is the old one
+		_ = process.Resize(ctx, size) // after a failure the old size stays
 	}
 	exit, err := app.Follow(ctx, process)
 	return app.Result(ctx, service, opts.Sandbox, exit, err)

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// Options are what exec works with.
+// Options are the options of exec.
 type Options struct {
 	App     *cli.App
 	Sandbox string
@@ -117,7 +117,7 @@ func detached(ctx context.Context, opts *Options, svc *service.Service) error {
 	if err := process.Close(); err != nil {
 		return err
 	}
-	// The journal has at once what could not be started. A provider without one cannot tell.
+	// The journal records a failed start at once. A provider without a journal cannot report it.
 	if begun, err := svc.Execs.Find(ctx, opts.Sandbox, id); err == nil && begun.Exit != nil && begun.Exit.NotStarted() {
 		return opts.App.Result(ctx, svc, opts.Sandbox, *begun.Exit, nil)
 	}
@@ -159,7 +159,7 @@ func collected(ctx context.Context, opts *Options, svc *service.Service) error {
 // captureLimit is how much of one stream --json collects.
 const captureLimit = 16 << 20
 
-// capture keeps the beginning of what is written and counts the rest.
+// capture keeps the beginning of the output and counts the rest.
 type capture struct {
 	kept  []byte
 	total int64
@@ -173,7 +173,7 @@ func (c *capture) Write(p []byte) (int, error) {
 
 func (c *capture) truncated() bool { return c.total > int64(len(c.kept)) }
 
-// text returns what was kept and how it is encoded: as it is when that is text, else base64.
+// text returns the kept output and its encoding. Text stays as it is; other content is base64.
 func (c *capture) text() (text, encoding string) {
 	kept := c.kept
 	if c.truncated() { // a cut through a character does not make text binary

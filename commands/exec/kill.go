@@ -14,7 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// KillOptions are what kill works with.
+// KillOptions are the options of kill.
 type KillOptions struct {
 	App     *cli.App
 	Sandbox string
@@ -81,7 +81,7 @@ func runKill(ctx context.Context, opts *KillOptions) error {
 	})
 }
 
-// allThere checks that all commands exist, before the first of them gets a signal. One needs no check of its own.
+// allThere checks that all commands exist, before the first of them gets a signal. A single command needs no check.
 func allThere(ctx context.Context, svc *service.Service, box core.Sandbox, execs []string) error {
 	if len(execs) == 1 {
 		return nil
@@ -97,8 +97,8 @@ func allThere(ctx context.Context, svc *service.Service, box core.Sandbox, execs
 	return errors.Join(failed...)
 }
 
-// linuxSignal returns the number of a signal in a sandbox, which is Linux
-// wherever sb runs: "TERM", "sigterm" and "15" are the same.
+// linuxSignal returns the number of a Linux signal, because every sandbox runs Linux. "TERM", "sigterm" and "15" are
+// the same.
 func linuxSignal(name string) (number int, ok bool) {
 	if n, err := strconv.Atoi(name); err == nil {
 		return n, n >= 1 && n <= 64

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// LogsOptions are what logs works with.
+// LogsOptions are the options of logs.
 type LogsOptions struct {
 	App        *cli.App
 	Sandbox    string

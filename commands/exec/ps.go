@@ -11,7 +11,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// PsOptions are what ps works with.
+// PsOptions are the options of ps.
 type PsOptions struct {
 	App     *cli.App
 	Sandbox string

@@ -9,14 +9,14 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// ShellOptions are what shell works with.
+// ShellOptions are the options of shell.
 type ShellOptions struct {
 	App     *cli.App
 	Sandbox string
 	Spec    core.ExecSpec
 }
 
-// loginShell starts bash where the sandbox has it, else sh.
+// loginShell starts bash if the sandbox has it, else sh.
 const loginShell = `if [ -x /bin/bash ]; then exec /bin/bash "$@"; else exec /bin/sh "$@"; fi`
 
 // NewShell makes "sb shell".

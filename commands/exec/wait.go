@@ -13,7 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// WaitOptions are what wait works with.
+// WaitOptions are the options of wait.
 type WaitOptions struct {
 	App     *cli.App
 	Sandbox string

@@ -15,14 +15,14 @@ import (
 	"github.com/seed-0724f904/sb/core/transfer"
 )
 
-// copyRules explain what cp, push and pull have in common.
+// copyRules are the rules of cp, push and pull in their help.
 const copyRules = "\n\nA directory is copied under its own name into a directory that exists; \"dir/\" means the\n" +
 	"directory's content. A target that does not exist becomes the copy. Permissions, times, links and\n" +
 	"holes are kept. A symbolic link is copied as a link, wherever it leads, and nothing is written\n" +
 	"through one. A warning names what is not kept: the setuid bit on this machine, devices, sockets.\n" +
 	"Every file appears whole or not at all."
 
-// CopyOptions are what cp, push and pull work with.
+// CopyOptions are the options of cp, push and pull.
 type CopyOptions struct {
 	App       *cli.App
 	From      []transfer.Endpoint

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// NewFs makes "sb fs", which holds the operations on files inside sandboxes.
+// NewFs makes "sb fs", the group of commands for files inside sandboxes.
 func NewFs(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "fs",
@@ -32,7 +32,7 @@ func NewFs(app *cli.App) *cobra.Command {
 		NewFsWatch(app))
 }
 
-// FsCatOptions are what fs cat works with.
+// FsCatOptions are the options of fs cat.
 type FsCatOptions struct {
 	App     *cli.App
 	Sandbox string
@@ -79,7 +79,7 @@ func catFile(ctx context.Context, svc *service.Service, sandbox, path string, ou
 	return core.Wrap("read", path, err)
 }
 
-// FsLsOptions are what fs ls works with.
+// FsLsOptions are the options of fs ls.
 type FsLsOptions struct {
 	App     *cli.App
 	Sandbox string
@@ -172,7 +172,7 @@ func shown(streams *iostreams.Streams, name string) string {
 	return name
 }
 
-// ModeText is a mode as ls(1) prints it: "lrwxrwxrwx", "drwxrwxrwt". fs.FileMode has letters of its own.
+// ModeText is a mode as ls(1) prints it: "lrwxrwxrwx", "drwxrwxrwt". fs.FileMode prints other letters.
 func ModeText(mode fs.FileMode) string {
 	text := []byte("-" + mode.Perm().String()[1:])
 	for _, kind := range []struct {
@@ -279,7 +279,7 @@ func NewFsRm(app *cli.App) *cobra.Command {
 		Long:    "Remove files and empty directories of a sandbox, or whole trees with -r. Links are not followed.",
 		Example: "  sb fs rm dev /tmp/hello\n  sb fs rm -r dev build",
 	}, func(ctx context.Context, svc *service.Service, sandbox string, paths []string) error {
-		if force { // a missing sandbox is an error all the same
+		if force { // a missing sandbox is still an error
 			if _, err := svc.Sandboxes.Resolve(ctx, sandbox); err != nil {
 				return err
 			}
@@ -298,7 +298,7 @@ func NewFsRm(app *cli.App) *cobra.Command {
 	return cmd
 }
 
-// FsStatOptions are what fs stat works with.
+// FsStatOptions are the options of fs stat.
 type FsStatOptions struct {
 	App     *cli.App
 	Sandbox string
@@ -370,7 +370,7 @@ func octalMode(mode fs.FileMode) string {
 	return fmt.Sprintf("%04o", bits)
 }
 
-// FsWatchOptions are what fs watch works with.
+// FsWatchOptions are the options of fs watch.
 type FsWatchOptions struct {
 	App       *cli.App
 	Sandbox   string
@@ -427,7 +427,7 @@ func runFsWatch(ctx context.Context, opts *FsWatchOptions) error {
 	return ctx.Err()
 }
 
-// FsWriteOptions are what fs write works with.
+// FsWriteOptions are the options of fs write.
 type FsWriteOptions struct {
 	App     *cli.App
 	Sandbox string

@@ -7,14 +7,14 @@ import (
 	"github.com/seed-0724f904/sb/core/transfer"
 )
 
-// Operand is one side of a copy: a path here, a path in a sandbox, or "-" for a stream.
+// Operand is one side of a copy: a local path, a path in a sandbox, or "-" for a stream.
 type Operand struct {
-	Sandbox string // "" is this machine
+	Sandbox string // "" means this machine
 	Path    string
 }
 
-// ParseOperand reads PATH, SANDBOX:PATH or "-". What begins with a dot, a slash or a colon, or has two slashes or
-// a backslash before its first colon, is a path here.
+// ParseOperand reads PATH, SANDBOX:PATH or "-". A text that begins with a dot, a slash or a colon is a local path. So
+// is one with two slashes or a backslash before its first colon.
 func ParseOperand(text string) (Operand, error) {
 	if text == "" {
 		return Operand{}, core.Errorf(core.KindUsage, "cp", "", "a path is empty")
@@ -34,7 +34,7 @@ func ParseOperand(text string) (Operand, error) {
 	return Operand{Sandbox: sandbox, Path: path}, nil
 }
 
-// inside reads SANDBOX[:PATH]; without a path it is the workdir.
+// inside parses SANDBOX[:PATH]. Without a path it is the workdir.
 func inside(text string) transfer.Endpoint {
 	sandbox, path, _ := strings.Cut(text, ":")
 	if path == "" {

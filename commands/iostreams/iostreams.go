@@ -11,7 +11,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Streams are a program's stdin, stdout and stderr. Stdout is for data, stderr for talk.
+// Streams are a program's stdin, stdout and stderr. Stdout is for data, stderr for messages.
 type Streams struct {
 	In  io.Reader
 	Out io.Writer
@@ -66,8 +66,8 @@ func clamp(n int) uint16 { return uint16(min(max(n, 0), 1<<16-1)) }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(descriptor(f)) }
 
-// carriesData says whether somebody meant a program to read f: it is a pipe, a
-// file or a socket. A terminal and /dev/null are not.
+// carriesData reports whether f carries input for a program: it is a pipe, a file or a socket. A terminal and /dev/null
+// carry none.
 func carriesData(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil {
@@ -85,22 +85,22 @@ func colorWanted(lookup func(string) (string, bool)) bool {
 	return v != "dumb"
 }
 
-// InTTY says whether stdin is a terminal.
+// InTTY reports whether stdin is a terminal.
 func (s *Streams) InTTY() bool { return s.inTTY }
 
-// OutTTY says whether stdout is a terminal.
+// OutTTY reports whether stdout is a terminal.
 func (s *Streams) OutTTY() bool { return s.outTTY }
 
-// ErrTTY says whether stderr is a terminal.
+// ErrTTY reports whether stderr is a terminal.
 func (s *Streams) ErrTTY() bool { return s.errTTY }
 
-// InData says whether stdin is a pipe, a file or a socket: something to forward unasked.
+// InData reports whether stdin is a pipe, a file or a socket. Commands forward these without a flag.
 func (s *Streams) InData() bool { return s.inData }
 
 // Color reports whether stdout may be colored.
 func (s *Streams) Color() bool { return s.color }
 
-// CanPrompt says whether a person can be asked: stdin and stderr are terminals.
+// CanPrompt reports whether the user can answer questions: stdin and stderr are terminals.
 func (s *Streams) CanPrompt() bool { return s.inTTY && s.errTTY }
 
 // Width returns the width of stdout in cells, or 0 when it is not a terminal.
@@ -121,10 +121,10 @@ func (s *Streams) Size() (core.TerminalSize, bool) { return s.size() }
 // MakeRaw puts the terminal on stdin into raw mode. The caller calls restore on every way out.
 func (s *Streams) MakeRaw() (restore func() error, err error) { return s.makeRaw() }
 
-// Keep notes the state of the terminal on stdin; restore brings it back.
+// Keep saves the state of the terminal on stdin; restore restores it.
 func (s *Streams) Keep() (restore func() error, err error) { return s.keep() }
 
-// Test is a Streams over buffers whose facts can be set.
+// Test is a Streams over buffers. Tests can set its terminal state.
 type Test struct {
 	*Streams
 	In       *bytes.Buffer
@@ -163,7 +163,7 @@ func (t *Test) SetInput(text string) *Test {
 	return t
 }
 
-// Type makes stdin hold what a person types at the terminal.
+// Type makes stdin hold text as typed at the terminal.
 func (t *Test) Type(text string) *Test {
 	t.In.WriteString(text)
 	return t

@@ -24,7 +24,7 @@ func NewCheckpoint(app *cli.App) *cobra.Command {
 	}, NewCheckpointCreate(app), NewCheckpointLs(app), NewCheckpointRm(app))
 }
 
-// CheckpointCreateOptions are what checkpoint create works with.
+// CheckpointCreateOptions are the options of checkpoint create.
 type CheckpointCreateOptions struct {
 	App   *cli.App
 	Ref   string

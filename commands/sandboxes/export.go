@@ -10,7 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// NewExport makes "sb export", which holds what a sandbox can be written down as.
+// NewExport makes "sb export", the group of commands that export a sandbox.
 func NewExport(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:     "export",
@@ -20,7 +20,7 @@ func NewExport(app *cli.App) *cobra.Command {
 	}, NewExportDockerfile(app))
 }
 
-// ExportDockerfileOptions are what export dockerfile works with.
+// ExportDockerfileOptions are the options of export dockerfile.
 type ExportDockerfileOptions struct {
 	App *cli.App
 	Ref string

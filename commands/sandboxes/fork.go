@@ -12,7 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// ForkOptions are what fork works with.
+// ForkOptions are the options of fork.
 type ForkOptions struct {
 	App   *cli.App
 	Ref   string

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// InspectOptions are what inspect works with.
+// InspectOptions are the options of inspect.
 type InspectOptions struct {
 	App  *cli.App
 	Refs []string
@@ -64,14 +64,15 @@ func runInspect(ctx context.Context, opts *InspectOptions) error {
 	return errors.Join(failed...)
 }
 
-// inspected is a sandbox with what only running ones tell.
+// inspected is a sandbox with the details that only running ones have.
 type inspected struct {
 	core.Sandbox
 	Denials []core.Denial `json:"denials,omitempty"`
 	Tunnels []core.Tunnel `json:"tunnels,omitempty"`
 }
 
-// denied asks a running sandbox what its network policy refused. One that cannot tell has nothing to show.
+// denied returns the connections that a running sandbox's network policy refused. Without that capability it returns
+// none.
 func denied(ctx context.Context, svc *service.Service, box core.Sandbox) []core.Denial {
 	if caps, err := svc.Providers.Capabilities(box.Provider); box.State != core.StateRunning || err != nil ||
 		!caps.Can(core.CapDenials) {
@@ -84,7 +85,7 @@ func denied(ctx context.Context, svc *service.Service, box core.Sandbox) []core.
 	return denials
 }
 
-// tunnelled asks where the ports of a running sandbox are that its provider publishes at addresses of its own.
+// tunnelled returns the public addresses of a running sandbox's ports, for providers that publish them.
 func tunnelled(ctx context.Context, svc *service.Service, box core.Sandbox) []core.Tunnel {
 	caps, err := svc.Providers.Capabilities(box.Provider)
 	if box.State != core.StateRunning || len(box.Spec.Ports) == 0 || err != nil || !caps.Can(core.CapTunnels) {

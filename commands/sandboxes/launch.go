@@ -13,7 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// LaunchOptions are what launch works with.
+// LaunchOptions are the options of launch.
 type LaunchOptions struct {
 	App     *cli.App
 	Spec    core.Spec

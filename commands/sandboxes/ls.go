@@ -13,7 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// LsOptions are what ls works with.
+// LsOptions are the options of ls.
 type LsOptions struct {
 	App     *cli.App
 	Select  cli.SelectFlags
@@ -64,7 +64,7 @@ func runLs(ctx context.Context, opts *LsOptions) error {
 	if err != nil {
 		return err
 	}
-	// Who looks at a terminal sees what is there at once, and what comes later below it; programs get one list.
+	// On a terminal the user sees the first results at once and later ones below them. Programs get one list.
 	early := opts.App.Streams.OutTTY() && !opts.JSON && !opts.Quiet && len(first.Sandboxes) > 0
 	if early {
 		if err := writeSandboxes(opts, first.Sandboxes); err != nil {
@@ -83,7 +83,7 @@ func runLs(ctx context.Context, opts *LsOptions) error {
 	return opts.App.WarnUnavailable(append(first.Failures, late.Failures...), filter.Provider != "")
 }
 
-// Soon is how long all providers are waited for before what is there is shown.
+// Soon bounds the wait for all providers, before the sandboxes found so far are shown.
 const Soon = 500 * time.Millisecond
 
 func writeSandboxes(opts *LsOptions, boxes []core.Sandbox) error {

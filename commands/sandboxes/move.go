@@ -12,7 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// MoveOptions are what move works with.
+// MoveOptions are the options of move.
 type MoveOptions struct {
 	App   *cli.App
 	Ref   string

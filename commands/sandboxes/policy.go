@@ -12,7 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// NewPolicy makes "sb policy", which holds what concerns limits and network policies.
+// NewPolicy makes "sb policy", the group of commands for limits and network policies.
 func NewPolicy(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use: "policy", Aliases: []string{"policies"}, Short: "Limits of sandboxes and how well they are enforced",
@@ -60,7 +60,7 @@ func runPolicyShow(ctx context.Context, app *cli.App, ref string, asJSON bool) e
 	return table.Write(app.Streams.Out)
 }
 
-// enforcementCells are what a table shows of an enforcement.
+// enforcementCells are the cells of a table for an enforcement.
 func enforcementCells(e core.Enforcement) []string {
 	value := e.Value
 	if e.Default {
@@ -69,7 +69,7 @@ func enforcementCells(e core.Enforcement) []string {
 	return []string{e.Field, value, string(e.Strength), e.How, e.Gap}
 }
 
-// PolicySetOptions are what policy set works with.
+// PolicySetOptions are the options of policy set.
 type PolicySetOptions struct {
 	App     *cli.App
 	Ref     string
@@ -128,7 +128,7 @@ func runPolicySet(ctx context.Context, opts *PolicySetOptions) error {
 	}, opts.JSON)
 }
 
-// PolicyExplainOptions are what policy explain works with.
+// PolicyExplainOptions are the options of policy explain.
 type PolicyExplainOptions struct {
 	App  *cli.App
 	Spec core.Spec

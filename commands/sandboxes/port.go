@@ -10,7 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/commands/internal/output"
 )
 
-// PortOptions are what port works with.
+// PortOptions are the options of port.
 type PortOptions struct {
 	App  *cli.App
 	Ref  string

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// PortForwardOptions are what port forward works with.
+// PortForwardOptions are the options of port forward.
 type PortForwardOptions struct {
 	App     *cli.App
 	Ref     string
@@ -75,7 +75,7 @@ func RunPortForward(ctx context.Context, opts *PortForwardOptions) error {
 		return err
 	}
 	if caps, err := svc.Providers.Capabilities(box.Provider); err != nil || !caps.Can(core.CapPortForward) {
-		// Told before anything listens; the operation itself would say the same.
+		// Fail before the command listens; the operation would return the same error.
 		_, err := svc.Ports.Dial(ctx, box.Ref(), opts.Ports[0].Sandbox)
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// PruneOptions are what prune works with.
+// PruneOptions are the options of prune.
 type PruneOptions struct {
 	App    *cli.App
 	Select service.PruneOptions
@@ -89,7 +89,7 @@ func runPrune(ctx context.Context, opts *PruneOptions) error {
 	return pruned(opts, report)
 }
 
-// pruneTable lists what a report is about, with names and sizes.
+// pruneTable lists the items of a report, with names and sizes.
 func pruneTable(app *cli.App, title string, report core.PruneReport) *output.Table {
 	table := app.Table("PROVIDER", title, "NAME", "WHY", "SIZE")
 	for _, box := range report.Sandboxes {
@@ -108,7 +108,7 @@ func pruneTable(app *cli.App, title string, report core.PruneReport) *output.Tab
 	return table
 }
 
-// pruned prints what was removed.
+// pruned prints the removed items.
 func pruned(opts *PruneOptions, report core.PruneReport) error {
 	cli.TellOthers(opts.App, report.Others)
 	if opts.JSON {

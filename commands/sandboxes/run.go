@@ -12,7 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// RunOptions are what run works with.
+// RunOptions are the options of run.
 type RunOptions struct {
 	App  *cli.App
 	Spec core.Spec

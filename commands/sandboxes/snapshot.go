@@ -14,12 +14,12 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// SnapshotOptions are what snapshot works with.
+// SnapshotOptions are the options of snapshot.
 type SnapshotOptions struct {
 	App  *cli.App
 	Ref  string
 	Name string
-	// TTL is how long it is kept; Forever keeps it until it is removed.
+	// TTL is how long the provider keeps it; Forever keeps it until its removal.
 	TTL     cli.DurationValue
 	Forever bool
 	// Replace takes the place of a snapshot of that name.
@@ -114,7 +114,7 @@ func NewSnapshotLs(app *cli.App) *cobra.Command {
 	})
 }
 
-// until is the time left, or "" when there is no end.
+// until formats the time left, or returns "" without an end.
 func until(end, now time.Time) string {
 	if end.IsZero() {
 		return ""

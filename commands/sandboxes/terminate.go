@@ -13,7 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// TerminateOptions are what terminate works with.
+// TerminateOptions are the options of terminate.
 type TerminateOptions struct {
 	App    *cli.App
 	Refs   []string
@@ -54,7 +54,7 @@ func NewTerminate(app *cli.App) *cobra.Command {
 	return cmd
 }
 
-// nameKept names the persistent sandboxes among those that a question is about, with what their files take.
+// nameKept prints the persistent sandboxes in boxes and the size of their files, before the question.
 func nameKept(app *cli.App, boxes []core.Sandbox) {
 	for _, box := range boxes {
 		if box.Spec.Persist {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// TunnelOptions are what tunnel works with.
+// TunnelOptions are the options of tunnel.
 type TunnelOptions struct {
 	App     *cli.App
 	Ref     string

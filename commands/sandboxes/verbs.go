@@ -13,12 +13,12 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// verb is a command that does one thing to each of the sandboxes that it is given or that its flags select.
+// verb is a command that performs one operation on each named or selected sandbox.
 type verb struct {
 	use, short, long, example string
 	// result is the outcome in JSON: "paused".
 	result string
-	// parse reads the argument before the sandboxes, whose name is in use; nil if there is none.
+	// parse reads the argument before the sandboxes; use has its name. It is nil if the command has none.
 	parse func(string) error
 	// flags adds the verb's own flags; nil if there are none.
 	flags func(*cobra.Command)

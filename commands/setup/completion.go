@@ -9,7 +9,7 @@ import (
 	"github.com/seed-0724f904/sb/commands/internal/cli"
 )
 
-// CompletionOptions are what completion works with.
+// CompletionOptions are the options of completion.
 type CompletionOptions struct {
 	App   *cli.App
 	Root  *cobra.Command
@@ -44,8 +44,8 @@ func NewCompletion(app *cli.App) *cobra.Command {
 	}
 }
 
-// bashWithoutPackage replaces what cobra's script takes from the package bash-completion where that is not loaded:
-// otherwise each Tab prints an error.
+// bashWithoutPackage replaces the functions of the package bash-completion that cobra's script uses. Without them, each
+// Tab prints an error.
 const bashWithoutPackage = `
 if ! declare -F _init_completion >/dev/null && ! declare -F _get_comp_words_by_ref >/dev/null; then
     __sb_init_completion() {

@@ -41,7 +41,7 @@ func completeSettings(a *cli.App) cobra.CompletionFunc {
 	}
 }
 
-// ConfigSetOptions are what config set works with.
+// ConfigSetOptions are the options of config set.
 type ConfigSetOptions struct {
 	App        *cli.App
 	Key, Value string
@@ -92,7 +92,7 @@ func runConfigSet(_ context.Context, opts *ConfigSetOptions) error {
 	return configs.Set(paths.Config, opts.Key, opts.Value)
 }
 
-// ConfigInitOptions are what config init works with.
+// ConfigInitOptions are the options of config init.
 type ConfigInitOptions struct {
 	App   *cli.App
 	Force bool
@@ -123,7 +123,7 @@ func runConfigInit(_ context.Context, opts *ConfigInitOptions) error {
 	return configs.Init(paths.Config, opts.Force)
 }
 
-// ConfigGetOptions are what config get works with.
+// ConfigGetOptions are the options of config get.
 type ConfigGetOptions struct {
 	App  *cli.App
 	Key  string
@@ -172,7 +172,7 @@ func runConfigGet(_ context.Context, opts *ConfigGetOptions) error {
 	return e.WithHint("sb config list shows all settings")
 }
 
-// ConfigListOptions are what config list works with.
+// ConfigListOptions are the options of config list.
 type ConfigListOptions struct {
 	App        *cli.App
 	ShowOrigin bool
@@ -221,7 +221,7 @@ func runConfigList(_ context.Context, opts *ConfigListOptions) error {
 	return table.Write(opts.App.Streams.Out)
 }
 
-// ConfigPathOptions are what config path works with.
+// ConfigPathOptions are the options of config path.
 type ConfigPathOptions struct{ App *cli.App }
 
 // NewConfigPath makes "sb config path".

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// DoctorOptions are what doctor works with.
+// DoctorOptions are the options of doctor.
 type DoctorOptions struct {
 	App       *cli.App
 	Providers []string

@@ -6,7 +6,7 @@ import (
 	"github.com/seed-0724f904/sb/commands/internal/cli"
 )
 
-// NewLogin makes "sb login", which keeps credentials for providers.
+// NewLogin makes "sb login", which stores credentials for providers.
 func NewLogin(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:     "login",

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers"
 )
 
-// LoginModalOptions are what login modal works with.
+// LoginModalOptions are the options of login modal.
 type LoginModalOptions struct {
 	App     *cli.App
 	TokenID string
@@ -74,7 +74,7 @@ func runLoginModal(ctx context.Context, opts *LoginModalOptions) error {
 	return err
 }
 
-// Overruled names the variables because of which something else than the profile that was written is used.
+// Overruled returns the names of the variables that take precedence over the written profile.
 func (o *LoginModalOptions) Overruled(profile string) []string {
 	var names []string
 	for _, variable := range []struct{ name, want string }{{"MODAL_PROFILE", profile}, {"MODAL_TOKEN_ID", o.TokenID}} {
@@ -85,8 +85,8 @@ func (o *LoginModalOptions) Overruled(profile string) []string {
 	return names
 }
 
-// Token completes the token's id and returns its secret: from flag and environment, else a person is asked, else the
-// secret is the first line of stdin.
+// Token completes the token's id and returns its secret. The sources are flag and environment, then the user at a
+// terminal, then the first line of stdin.
 func (o *LoginModalOptions) Token() (core.SecretValue, error) {
 	secret, _ := o.App.LookupEnv("MODAL_TOKEN_SECRET")
 	if o.App.Streams.CanPrompt() && (o.TokenID == "" || secret == "") {
@@ -113,7 +113,7 @@ func (o *LoginModalOptions) Token() (core.SecretValue, error) {
 	return core.NewSecretValue(secret), nil
 }
 
-// ask asks a person at the terminal for what is missing of the token. The secret is not shown.
+// ask asks the user at the terminal for the missing parts of the token. It does not show the secret.
 func (o *LoginModalOptions) ask(secret string) (_ string, err error) {
 	streams := o.App.Streams
 	restore, err := streams.MakeRaw()
@@ -140,7 +140,7 @@ func (o *LoginModalOptions) ask(secret string) (_ string, err error) {
 	return strings.TrimSpace(secret), nil
 }
 
-// unanswered is why a question at the terminal has no answer: ctrl+c and ctrl+d end its input.
+// unanswered returns the error of a question without an answer: ctrl+c and ctrl+d end the input.
 func unanswered(w io.Writer, err error) error {
 	if errors.Is(err, io.EOF) {
 		_, _ = fmt.Fprint(w, "\r\n") // the terminal is raw, and the cursor behind the question

@@ -6,7 +6,7 @@ import (
 	"github.com/seed-0724f904/sb/commands/internal/cli"
 )
 
-// NewModal makes "sb modal", which holds what concerns Modal.
+// NewModal makes "sb modal", the group of commands for Modal.
 func NewModal(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:     "modal",

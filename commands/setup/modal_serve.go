@@ -18,7 +18,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers"
 )
 
-// ModalServeOptions are what modal serve works with.
+// ModalServeOptions are the options of modal serve.
 type ModalServeOptions struct {
 	App         *cli.App
 	Address     string
@@ -139,7 +139,7 @@ func runModalServe(ctx context.Context, opts *ModalServeOptions) error {
 	return err
 }
 
-// server is what the flags say of the server.
+// server returns the server's options from the flags.
 func (opts *ModalServeOptions) server() (serve providers.ModalServerOptions, err error) {
 	app := opts.App
 	if host, _, err := net.SplitHostPort(opts.Address); err != nil || host != "localhost" && !net.ParseIP(host).

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/commands/internal/output"
 )
 
-// NewProvider makes "sb provider", which holds what concerns providers.
+// NewProvider makes "sb provider", the group of commands for providers.
 func NewProvider(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:     "provider",
@@ -24,7 +24,7 @@ func NewProvider(app *cli.App) *cobra.Command {
 	}, NewProviderLs(app))
 }
 
-// ProviderLsOptions are what provider ls works with.
+// ProviderLsOptions are the options of provider ls.
 type ProviderLsOptions struct {
 	App   *cli.App
 	JSON  bool

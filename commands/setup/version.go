@@ -11,7 +11,7 @@ import (
 	"github.com/seed-0724f904/sb/commands/internal/output"
 )
 
-// VersionOptions are what version works with.
+// VersionOptions are the options of version.
 type VersionOptions struct {
 	App  *cli.App
 	JSON bool

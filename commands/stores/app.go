@@ -12,7 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// NewApp makes "sb app", which holds what concerns apps.
+// NewApp makes "sb app", the group of commands for apps.
 func NewApp(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use: "app", Aliases: []string{"apps"}, Short: "Manage apps, which group sandboxes",
@@ -40,7 +40,7 @@ func NewAppLs(app *cli.App) *cobra.Command {
 	})
 }
 
-// AppStopOptions are what app stop works with.
+// AppStopOptions are the options of app stop.
 type AppStopOptions struct {
 	cli.StoreFlags
 

@@ -1,4 +1,4 @@
-// Package stores holds the commands for what providers keep: volumes, secrets, images, apps, environments.
+// Package stores holds the commands for the objects that providers keep: volumes, secrets, images, apps, environments.
 //
 // It imports commands/internal/cli and core/service, and no other group. Each file is named after its noun. Start with
 // volume.go: NewX makes the command and runX does the work.

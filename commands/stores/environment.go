@@ -10,7 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// NewEnvironment makes "sb environment", which holds what concerns a provider's environments.
+// NewEnvironment makes "sb environment", the group of commands for a provider's environments.
 func NewEnvironment(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use: "environment", Aliases: []string{"environments"}, Short: "Manage environments of a provider",
@@ -64,7 +64,7 @@ func NewEnvironmentLs(app *cli.App) *cobra.Command {
 	})
 }
 
-// environmentNames are for completion.
+// environmentNames returns the names of environments, for completion.
 func environmentNames(ctx context.Context, svc *service.Service) []string {
 	found, err := svc.Stores.Environments(ctx, "")
 	return cli.Named(found, err, func(e core.EnvironmentInfo) []string { return []string{e.Name} })

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// NewImage makes "sb image", which holds what concerns images.
+// NewImage makes "sb image", the group of commands for images.
 func NewImage(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use: "image", Aliases: []string{"images"}, Short: "Manage images",
@@ -39,7 +39,7 @@ func NewImageLs(app *cli.App) *cobra.Command {
 	})
 }
 
-// shortID cuts a digest to what tells images apart.
+// shortID cuts a digest to its first 12 digits, which are enough to distinguish images.
 func shortID(id string) string {
 	const enough = 12
 	if hex, ok := strings.CutPrefix(id, "sha256:"); ok && len(hex) > enough {
@@ -48,7 +48,7 @@ func shortID(id string) string {
 	return id
 }
 
-// imageNames are for completion.
+// imageNames returns the names of images, for completion.
 func imageNames(ctx context.Context, svc *service.Service) []string {
 	found, err := svc.Stores.Images(ctx, "")
 	return cli.Named(found, err, func(i core.ImageInfo) []string { return i.Names })
@@ -68,7 +68,7 @@ func NewImageRm(app *cli.App) *cobra.Command {
 	})
 }
 
-// ImagePullOptions are what image pull works with.
+// ImagePullOptions are the options of image pull.
 type ImagePullOptions struct {
 	cli.StoreFlags
 

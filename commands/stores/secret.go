@@ -13,7 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// NewSecret makes "sb secret", which holds what concerns secrets that providers keep.
+// NewSecret makes "sb secret", the group of commands for secrets that providers keep.
 func NewSecret(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use: "secret", Short: "Manage secrets stored at providers",
@@ -28,7 +28,7 @@ func NewSecret(app *cli.App) *cobra.Command {
 // maxSecret bounds a value that is read from stdin.
 const maxSecret = 1 << 20
 
-// SecretCreateOptions are what secret create works with.
+// SecretCreateOptions are the options of secret create.
 type SecretCreateOptions struct {
 	cli.StoreFlags
 
@@ -167,7 +167,7 @@ func NewSecretLs(app *cli.App) *cobra.Command {
 	})
 }
 
-// secretNames are for completion.
+// secretNames returns the names of secrets, for completion.
 func secretNames(ctx context.Context, svc *service.Service) []string {
 	found, err := svc.Stores.Secrets(ctx, "")
 	return cli.Named(found, err, func(s core.SecretInfo) []string { return []string{s.Name} })

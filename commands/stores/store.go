@@ -5,7 +5,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// SizesOf collects the sizes of an inventory; a failure is none.
+// SizesOf collects the sizes of an inventory. After a failure it returns none.
 func SizesOf[T any](
 	found service.Inventory[T], err error, of func(T) (name string, size core.Bytes),
 ) map[string]core.Bytes {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// NewVolume makes "sb volume", which holds what concerns volumes.
+// NewVolume makes "sb volume", the group of commands for volumes.
 func NewVolume(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use: "volume", Aliases: []string{"volumes"}, Short: "Manage volumes",
@@ -20,7 +20,7 @@ func NewVolume(app *cli.App) *cobra.Command {
 	}, NewVolumeLs(app), NewVolumeCreate(app), NewVolumeRm(app))
 }
 
-// VolumeCreateOptions are what volume create works with.
+// VolumeCreateOptions are the options of volume create.
 type VolumeCreateOptions struct {
 	cli.StoreFlags
 
@@ -80,7 +80,7 @@ func NewVolumeLs(app *cli.App) *cobra.Command {
 	})
 }
 
-// volumeNames are for completion.
+// volumeNames returns the names of volumes, for completion.
 func volumeNames(ctx context.Context, svc *service.Service) []string {
 	found, err := svc.Stores.Volumes(ctx, "")
 	return cli.Named(found, err, func(v core.VolumeInfo) []string { return []string{v.Name} })

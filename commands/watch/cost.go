@@ -18,7 +18,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// CostOptions are what cost works with.
+// CostOptions are the options of cost.
 type CostOptions struct {
 	App    *cli.App
 	Filter service.CostFilter

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// EventsOptions are what events works with.
+// EventsOptions are the options of events.
 type EventsOptions struct {
 	App     *cli.App
 	Sandbox string
@@ -59,7 +59,7 @@ func runEvents(ctx context.Context, opts *EventsOptions) error {
 		}
 		only = box.ID
 	}
-	var last error // an error ends the events only when nothing follows it
+	var last error // an error ends the events only as the last item
 	for event, err := range service.Records.Events(ctx) {
 		if err != nil {
 			_, _ = fmt.Fprintf(opts.App.Streams.Err, "warning: %s\n", output.Clean(err.Error()))

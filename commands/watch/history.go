@@ -16,7 +16,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// HistoryOptions are what history works with.
+// HistoryOptions are the options of history.
 type HistoryOptions struct {
 	App    *cli.App
 	Select service.HistoryFilter
@@ -76,7 +76,7 @@ func runHistory(ctx context.Context, opts *HistoryOptions) error {
 			return err
 		}
 		records = append(records, record)
-		// Records are dropped in blocks, so that a long log neither fills the memory nor is moved at each step.
+		// Drop records in blocks: a long log does not fill the memory, and no step moves all records.
 		if opts.Limit > 0 && len(records) >= 2*opts.Limit {
 			records = slices.Delete(records, 0, len(records)-opts.Limit)
 		}
@@ -100,7 +100,7 @@ func runHistory(ctx context.Context, opts *HistoryOptions) error {
 	return table.Write(opts.App.Streams.Out)
 }
 
-// argsText writes what an operation was given in a few words: its command, or all of it.
+// argsText returns the arguments of an operation in a few words: its command, or all of them.
 func argsText(args map[string]any) string {
 	if command, ok := args["command"].([]any); ok {
 		words := make([]string, len(command))

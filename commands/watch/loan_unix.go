@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// loan tells the parent whether a shell of a sandbox has the terminal. It is a pipe that both processes have: a byte
-// in it means yes. So the parent reads the state of a child that is stopped, too.
+// loan records whether a shell of a sandbox has the terminal. It is a pipe that both processes hold; a byte in it means
+// yes. So the parent can read the state of a stopped child, too.
 type loan struct{ take, put *os.File }
 
 func newLoan() (loan, error) {
@@ -29,7 +29,7 @@ func inheritedLoan() loan {
 // begin and end are called in turns, by the child.
 func (l loan) begin() { _, _ = l.put.Write([]byte{1}) } // this process has the other end: it cannot fail
 
-func (l loan) end() { _, _ = l.take.Read(make([]byte, 1)) } // the byte is there
+func (l loan) end() { _, _ = l.take.Read(make([]byte, 1)) } // begin wrote the byte
 
 func (l loan) isOut() bool {
 	for {

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// StatsOptions are what stats works with.
+// StatsOptions are the options of stats.
 type StatsOptions struct {
 	App      *cli.App
 	Refs     []string
@@ -70,7 +70,7 @@ func runStats(ctx context.Context, opts *StatsOptions) error {
 		return err
 	}
 	before := map[string]core.Stats{}
-	// One look tells a sum, two tell what is used now.
+	// One measurement returns totals since the start. Two return the current use.
 	if _, err := measureStats(ctx, opts, svc, before); err != nil && len(before) == 0 {
 		return err
 	}
@@ -94,10 +94,10 @@ func runStats(ctx context.Context, opts *StatsOptions) error {
 	}
 }
 
-// firstSpan is the time between the two looks that the first numbers come from.
+// firstSpan is the time between the two measurements behind the first numbers.
 const firstSpan = 500 * time.Millisecond
 
-// pause waits for d, or for the end of ctx, which is its error.
+// pause waits for d or for the end of ctx, and returns the error of ctx.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -109,16 +109,16 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// statsReport is what one sandbox uses, as JSON.
+// statsReport is the usage of one sandbox, as JSON.
 type statsReport struct {
 	core.Stats
-	// CPUPercent is what was used since the look before, in percent of one core; absent without such a look.
+	// CPUPercent is the CPU time since the previous measurement, in percent of one core. It is absent in the first.
 	CPUPercent *float64 `json:"cpu_percent,omitempty"`
 
 	box core.Sandbox
 }
 
-// measureStats looks at the sandboxes once and keeps the numbers in before. The error joins what failed.
+// measureStats measures the sandboxes once and keeps the numbers in before. The error joins the failures.
 func measureStats(
 	ctx context.Context, opts *StatsOptions, svc *service.Service, before map[string]core.Stats,
 ) ([]statsReport, error) {
@@ -144,7 +144,7 @@ func measureStats(
 	return reports, errors.Join(failed...)
 }
 
-// lookAtStats measures the sandboxes once more and prints what they use.
+// lookAtStats measures the sandboxes once more and prints their usage.
 func lookAtStats(
 	ctx context.Context, opts *StatsOptions, svc *service.Service, before map[string]core.Stats, redraw bool,
 ) error {
@@ -179,15 +179,16 @@ func lookAtStats(
 	return failed
 }
 
-// CPUPercent is the use of CPU between two looks in percent of one core; nil where they do not tell.
+// CPUPercent returns the CPU time between two measurements in percent of one core. It is nil if they are not
+// comparable.
 func CPUPercent(before, now core.Stats) *float64 {
 	span := now.Time.Sub(before.Time)
 	used := now.CPU - before.CPU
-	if span <= 0 || used < 0 { // it was started again in between
+	if span <= 0 || used < 0 { // it restarted in between
 		return nil
 	}
 	if now.Frozen && before.Frozen {
-		used = 0 // measuring is not the sandbox's own use
+		used = 0 // the cost of the measurement does not count
 	}
 	percent := math.Round(1000*float64(used)/float64(span)) / 10
 	return &percent

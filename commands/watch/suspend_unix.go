@@ -18,35 +18,35 @@ import (
 	"github.com/seed-0724f904/sb/tui"
 )
 
-// A dashboard is two processes of one job. Whichever of them is stopped, and however, the other
-// follows, and the terminal is given back before; the shell's fg brings both back. Somebody who
-// stops a process from outside may stop:
+// A dashboard is two processes of one job. If a signal stops one of them, the other stops, too. The terminal is
+// restored first; the shell's fg continues both. Another process may stop:
 //
-//   - the child with SIGTSTP, or with ctrl+z: it gives the terminal back and stops itself;
-//   - the parent with SIGTSTP: it passes it on;
+//   - the child with SIGTSTP, or with ctrl+z: it restores the terminal and stops itself;
+//   - the parent with SIGTSTP: it sends SIGTSTP to the child;
 //   - the child with SIGSTOP: the parent sees it, continues it, and sends SIGTSTP instead;
-//   - the parent with SIGSTOP: the child sees that the terminal is another's now.
+//   - the parent with SIGSTOP: the child sees that another job has the terminal.
 //
-// While a shell of a sandbox is open only the last stops anything, and ends the shell: what runs the sandbox reads the
-// terminal itself, and would go on. The parent stops the whole job. What stops is SIGTTIN: it does so in a program that
-// catches SIGTSTP, which Go cannot undo, and where no shell would bring the job back the system ignores it, so that the
-// dashboard keeps running.
+// While a shell of a sandbox is open, only the last of these has an effect, and it ends the shell. The client of that
+// shell reads the terminal itself and would continue to.
+//
+// The parent stops the whole job, with SIGTTIN. This signal stops a program that catches SIGTSTP, which Go cannot undo.
+// If no shell would continue the job, the system ignores SIGTTIN and the dashboard keeps running.
 const stopSignal = syscall.SIGTTIN
 
 const (
 	// stopPatience is how long a process keeps running if its stop signal does not stop it.
 	stopPatience = 300 * time.Millisecond
-	// lookPause is the time between two looks at whose the terminal is.
+	// lookPause is the time between two checks of which job has the terminal.
 	lookPause = 250 * time.Millisecond
-	// settling is how long the dashboard takes to give the terminal back and to take it again, a little more than
-	// what tui leaves between the two.
+	// settling is the time that the dashboard takes to restore the terminal and to take it again. It is a little more than
+	// the pause that tui makes between the two.
 	settling = 350 * time.Millisecond
-	// askPatience is how long the dashboard has to take what is asked of it.
+	// askPatience is how long the dashboard may take to accept a request.
 	askPatience = time.Second
 )
 
-// stopJob stops the process pid, which is this one, or with 0 its whole job, and returns when it is
-// continued; false says that it was never stopped.
+// stopJob stops the process pid, which is this one, or the whole job if pid is 0. It returns after the job continues,
+// or false if it never stopped.
 func stopJob(pid int) (stopped bool) {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
@@ -54,7 +54,7 @@ func stopJob(pid int) (stopped bool) {
 	if syscall.Kill(pid, stopSignal) != nil {
 		return false
 	}
-	for _, patience := range []time.Duration{stopPatience, stopPatience / 6} { // the clock runs while it is stopped
+	for _, patience := range []time.Duration{stopPatience, stopPatience / 6} { // the clock runs during a stop
 		timer := time.NewTimer(patience)
 		select {
 		case <-continued:
@@ -75,30 +75,30 @@ func terminalOf(a *cli.App) (int, bool) {
 	return int(f.Fd()), true
 }
 
-// inFront says whether the terminal is this job's.
+// inFront reports whether this job has the terminal.
 func inFront(tty int) bool {
 	group, err := unix.IoctlGetInt(tty, unix.TIOCGPGRP)
 	return err != nil || group == unix.Getpgrp()
 }
 
-// suspender stops the process that draws, and brings it back.
+// suspender stops and resumes the process that draws.
 type suspender struct {
 	tty     int
 	loan    loan
 	signals chan os.Signal
 	asides  chan func() error
-	// again says that the dashboard is to take the terminal once more; it is run's.
+	// again is true if the dashboard has to take the terminal once more. Only run uses it.
 	again bool
 
 	mu sync.Mutex
-	// editing says that an editor has the terminal; leaveShell ends the shell that has it, nil is none.
+	// editing is true while an editor has the terminal. leaveShell ends the shell that has it, or is nil without one.
 	editing    bool
 	leaveShell func()
-	// stopping says that it stops itself; busy is when it was last continued after that, or the dashboard was asked for
-	// something.
+	// stopping is true while the dashboard stops itself. busy is the time of its last continuation or of the last request
+	// to it.
 	stopping bool
 	busy     time.Time
-	// ours are the modes that the dashboard gave the terminal; nil is not known.
+	// ours are the terminal modes that the dashboard set, or nil before that.
 	ours *term.State
 }
 
@@ -126,7 +126,7 @@ func (s *suspender) equip(ctx context.Context, options *tui.Options) {
 	options.Asides = s.asides
 }
 
-// run waits for signals that stop or continue this process, and looks whose the terminal is, until ctx ends.
+// run handles the signals that stop or continue this process, and checks which job has the terminal, until ctx ends.
 func (s *suspender) run(ctx context.Context) {
 	s.watchSignals()
 	defer signal.Stop(s.signals)
@@ -146,8 +146,8 @@ func (s *suspender) run(ctx context.Context) {
 
 func (s *suspender) watchSignals() { signal.Notify(s.signals, syscall.SIGTSTP, syscall.SIGCONT) }
 
-// deafen drops the signals until the function that it returns is called, those included that this process has got and
-// not handled by then. The parent sends none meanwhile.
+// deafen drops the signals until the caller calls undo. That includes signals that this process received and did not
+// handle by then. In between, the parent sends none.
 func (s *suspender) deafen() (undo func()) {
 	dropped := make(chan os.Signal, 1)
 	s.loan.begin()
@@ -161,11 +161,11 @@ func (s *suspender) deafen() (undo func()) {
 	}
 }
 
-// settleSignals returns when the signals that this process has got are in their channels.
+// settleSignals returns after all received signals are in their channels.
 func settleSignals() {
 	none := make(chan os.Signal, 1)
 	signal.Notify(none, syscall.SIGTSTP)
-	signal.Stop(none) // its contract is to wait for that
+	signal.Stop(none) // Stop waits for that by contract
 }
 
 // handle acts on a signal.
@@ -178,12 +178,12 @@ func (s *suspender) handle(ctx context.Context, got os.Signal) {
 	case got == syscall.SIGTSTP:
 		s.ask(func() error { return s.stop(ctx) })
 	case !editing && !s.isStopping():
-		s.again = true // who continued it may have drawn on the terminal
+		s.again = true // the program that continued it may have drawn on the terminal
 		s.look(ctx)
 	}
 }
 
-// look leaves a terminal that somebody else has by now.
+// look makes the dashboard leave a terminal that another job has taken.
 func (s *suspender) look(ctx context.Context) {
 	modes, err := term.GetState(s.tty)
 	editing, leaveShell := s.holder()
@@ -204,7 +204,7 @@ func (s *suspender) look(ctx context.Context) {
 	}
 }
 
-// ask hands something to the dashboard, which takes it once it has the terminal.
+// ask passes run to the dashboard, which runs it once it has the terminal.
 func (s *suspender) ask(run func() error) {
 	timer := time.NewTimer(askPatience)
 	defer timer.Stop()
@@ -217,7 +217,7 @@ func (s *suspender) ask(run func() error) {
 	}
 }
 
-// own reports whether the dashboard itself now returns the terminal, or takes it again.
+// own reports whether the dashboard itself is restoring the terminal or taking it again.
 func (s *suspender) own() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,7 +237,7 @@ func (s *suspender) give(modes *term.State) {
 	s.ours = modes
 }
 
-// setHolder notes which other program has the terminal.
+// setHolder records which other program has the terminal.
 func (s *suspender) setHolder(editing bool, leaveShell func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,7 +250,7 @@ func (s *suspender) holder() (editing bool, leaveShell func()) {
 	return s.editing, s.leaveShell
 }
 
-// stop stops this process, which has given the terminal back, until it is in front again. The parent follows.
+// stop stops this process until it is in front again. The process has restored the terminal before. The parent follows.
 func (s *suspender) stop(ctx context.Context) error {
 	set := func(stopping bool) {
 		s.mu.Lock()
@@ -268,7 +268,7 @@ func (s *suspender) stop(ctx context.Context) error {
 		if inFront(s.tty) {
 			return nil
 		}
-		// In the background there is nothing to do but to end.
+		// In the background the dashboard can only end; otherwise it stops again.
 		timer := time.NewTimer(stopPatience)
 		select {
 		case <-timer.C:
@@ -280,9 +280,9 @@ func (s *suspender) stop(ctx context.Context) error {
 	}
 }
 
-// forget drops the signals that belong to a stop that is over: a key of an editor stops both processes at once.
+// forget drops the signals of a finished stop. A key in an editor stops both processes at once.
 func (s *suspender) forget() {
-	time.Sleep(settling / 10) // until those of now are delivered
+	time.Sleep(settling / 10) // until the current signals are delivered
 	for {
 		select {
 		case <-s.signals:
@@ -292,8 +292,8 @@ func (s *suspender) forget() {
 	}
 }
 
-// leave follows a job whose terminal somebody else has by now. found are the modes that it had then: a shell
-// that has set its own keeps them, one that has not gets those of before the dashboard.
+// leave follows a job that lost the terminal. found are the modes of the terminal at that time. A shell that set its
+// own modes keeps them; otherwise the modes from before the dashboard return.
 func (s *suspender) leave(ctx context.Context, found *term.State) error {
 	if inFront(s.tty) {
 		return nil
@@ -302,7 +302,7 @@ func (s *suspender) leave(ctx context.Context, found *term.State) error {
 	ours := s.ours
 	s.mu.Unlock()
 	if ours != nil && *found != *ours {
-		_ = term.Restore(s.tty, found) // it is somebody else's terminal
+		_ = term.Restore(s.tty, found) // another job has the terminal
 	}
 	return s.stop(ctx)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/tui"
 )
 
-// TopOptions are what top works with.
+// TopOptions are the options of top.
 type TopOptions struct {
 	App    *cli.App
 	Select cli.SelectFlags
@@ -69,7 +69,7 @@ func RunTop(ctx context.Context, opts *TopOptions, equip func(*tui.Options)) err
 	return tui.Run(ctx, options)
 }
 
-// topRow is one sandbox with what it uses.
+// topRow is one sandbox with its usage.
 type topRow struct {
 	Sandbox core.Sandbox `json:"sandbox"`
 	Stats   *core.Stats  `json:"stats,omitempty"`
@@ -104,7 +104,7 @@ func TopOnce(ctx context.Context, opts *TopOptions) error {
 	return errors.Join(err, opts.App.WarnUnavailable(listing.Failures, filter.Provider != ""))
 }
 
-// measure looks twice at all sandboxes that run.
+// measure measures all running sandboxes twice.
 func measure(ctx context.Context, svc *service.Service, boxes []core.Sandbox) ([]topRow, error) {
 	rows := make([]topRow, len(boxes))
 	look := func() {
@@ -119,7 +119,7 @@ func measure(ctx context.Context, svc *service.Service, boxes []core.Sandbox) ([
 			slots <- struct{}{}
 			all.Go(func() {
 				defer func() { <-slots }()
-				// A sandbox that ended meanwhile, or a provider that does not measure, has no numbers.
+				// A sandbox that ended since, or a provider that does not measure, has no numbers.
 				if stats, err := svc.Sandboxes.Stats(ctx, box.ID); err == nil {
 					if before := rows[i].Stats; before != nil {
 						rows[i].cpu = PercentText(CPUPercent(*before, stats))

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-0724f904/sb/tui/theme"
 )
 
-// UIOptions are what ui works with.
+// UIOptions are the options of ui.
 type UIOptions struct {
 	App    *cli.App
 	Attach string
@@ -68,13 +68,13 @@ func RunUI(ctx context.Context, opts *UIOptions, equip func(*tui.Options)) error
 	return tui.Run(ctx, options)
 }
 
-// Dashboard is what the dashboard is made of, on this program's terminal.
+// Dashboard returns the options of a dashboard on this program's terminal.
 func Dashboard(a *cli.App, chosen string) (tui.Options, error) {
 	const elsewhere = "elsewhere use: sb ls, sb top --once, sb events"
 	if !a.Streams.InTTY() || !a.Streams.OutTTY() {
 		return tui.Options{}, core.Errorf(core.KindUsage, "ui", "", "the dashboard needs a terminal").WithHint(elsewhere)
 	}
-	// Such a terminal cannot place its cursor, and no style would show what is selected.
+	// Such a terminal cannot place its cursor, and no style would show the selection.
 	if term, _ := a.LookupEnv("TERM"); term == "dumb" {
 		return tui.Options{}, core.Errorf(
 			core.KindUsage, "ui", "", "the dashboard needs a terminal that draws; TERM is dumb",
@@ -137,7 +137,7 @@ func Editor(a *cli.App) []string {
 	return []string{"vi"}
 }
 
-// edit lets the person's editor edit a file. Ctrl-C is the editor's, as long as it has the terminal.
+// edit opens a file in the user's editor. While the editor has the terminal, ctrl-c belongs to it.
 func edit(ctx context.Context, a *cli.App, path string) error {
 	_, release := a.Signals.Take()
 	defer release()

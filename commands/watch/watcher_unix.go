@@ -23,19 +23,18 @@ import (
 	"github.com/seed-0724f904/sb/tui"
 )
 
-// The dashboard runs in a child of the process that was started. Nothing in a Go program can
-// catch a panic in somebody else's goroutine, or SIGKILL; the parent outlives both and gives the
-// terminal back.
+// The dashboard runs in a child of the process that the user started. A Go program can catch neither SIGKILL nor a
+// panic in a goroutine of another package. The parent outlives both and restores the terminal.
 
-// watcherEnv tells the child its parent's process id. What the child starts inherits the
-// variable, but not the parent.
+// watcherEnv is the variable with the parent's process id. Children of the child inherit the variable, but have another
+// parent.
 const watcherEnv = "SB_UI_WATCHER"
 
 // Files of the child beside its streams.
 const (
-	crashFile = 3 // it writes there why it crashed
-	orderFile = 4 // it reads the signals there that the parent got; its end is the parent's
-	takeFile  = 5 // these two are the ends of the pipe of its loan
+	crashFile = 3 // the child writes its crash report there
+	orderFile = 4 // the child reads the parent's signals there; its end is the parent's end
+	takeFile  = 5 // the two ends of the loan's pipe
 	putFile   = 6
 )
 
@@ -48,10 +47,10 @@ const (
 	orderPause = time.Second
 )
 
-// watched runs a program that has the terminal for itself so that the terminal is given back
-// however it ends. Where there is no terminal it only runs it.
+// watched runs a program that has the terminal for itself, and restores the terminal however the program ends. Without
+// a terminal it only runs it.
 //
-// run gets what makes its dashboard one that can be suspended.
+// run gets a function that makes its dashboard suspendable.
 func watched(ctx context.Context, a *cli.App, run func(ctx context.Context, equip func(*tui.Options)) error) error {
 	nothing := func(*tui.Options) {}
 	tty, isFile := terminalOf(a)
@@ -73,7 +72,7 @@ func watched(ctx context.Context, a *cli.App, run func(ctx context.Context, equi
 	return watch(ctx, a)
 }
 
-// obey makes this process the child of a watch: it tells why it crashed, and takes its signals.
+// obey makes this process the child of a watch: it reports its crashes to the parent and takes the parent's signals.
 func obey(ctx context.Context, a *cli.App) error {
 	syscall.CloseOnExec(crashFile)
 	syscall.CloseOnExec(orderFile)
@@ -83,7 +82,7 @@ func obey(ctx context.Context, a *cli.App) error {
 		return core.Errorf(core.KindInternal, "ui", "", "the watching process cannot be told of a crash: %w", err)
 	}
 	orders := os.NewFile(orderFile, "orders")
-	// This goroutine ends with the process: a parent that lives says nothing.
+	// This goroutine ends with the process: a live parent without a signal sends nothing.
 	go func() {
 		order := make([]byte, 1)
 		for ctx.Err() == nil {
@@ -91,8 +90,8 @@ func obey(ctx context.Context, a *cli.App) error {
 				a.Signals.Raise(syscall.Signal(order[0]))
 				continue
 			}
-			// Without a parent the terminal is somebody else's, and only who ignores this signal may
-			// still bring back its state. A shell of a sandbox takes the first that is raised.
+			// Without a parent, another job has the terminal. Only a process that ignores this signal can still restore it. A
+			// shell of a sandbox takes the first signal that Raise delivers.
 			signal.Ignore(syscall.SIGTTOU)
 			a.Signals.Raise(syscall.SIGHUP)
 			timer := time.NewTimer(orderPause)
@@ -106,8 +105,8 @@ func obey(ctx context.Context, a *cli.App) error {
 	return nil
 }
 
-// watch runs this program once more and waits for its end. After a crash it gives the terminal
-// back and says why.
+// watch runs this program once more and waits for its end. After a crash it restores the terminal and reports the
+// reason.
 func watch(ctx context.Context, a *cli.App) error {
 	failed := func(err error) error {
 		return core.Errorf(core.KindInternal, "ui", "", "the dashboard cannot be started: %w", err)
@@ -122,7 +121,7 @@ func watch(ctx context.Context, a *cli.App) error {
 	}
 	signals, release := a.Signals.Take()
 	defer release()
-	// One that came before this took over has ended ctx.
+	// A signal from before this handler has ended ctx.
 	if early, ok := errors.AsType[*cli.SignalError](context.Cause(ctx)); ok {
 		child.order(early.Signal)
 	}
@@ -143,12 +142,12 @@ func watch(ctx context.Context, a *cli.App) error {
 				child.order(s)
 			}
 		case <-stops:
-			child.suspend() // one that is stopped already forgets it
+			child.suspend() // a stopped child drops the signal
 		case by, stopped := <-halts:
 			if waiting = stopped; stopped {
 				settleSignals()
 				select {
-				case <-stops: // it came before: both are one stop
+				case <-stops: // an earlier signal: both are one stop
 				default:
 				}
 				child.follow(by)
@@ -161,9 +160,9 @@ func watch(ctx context.Context, a *cli.App) error {
 	case ended != nil:
 		return failed(ended)
 	case !status.Signaled() && len(child.report) == 0:
-		return cli.PassThrough(status.ExitStatus()) // it has said why
+		return cli.PassThrough(status.ExitStatus()) // the child has printed its error
 	}
-	_ = restore() // there is nothing else to give it back with
+	_ = restore() // there is no other way to restore it
 	_, _ = io.WriteString(a.Streams.Out, tui.ResetTerminal)
 	if len(child.report) > 0 {
 		return crashed(a, child.report)
@@ -174,7 +173,7 @@ func watch(ctx context.Context, a *cli.App) error {
 	}
 }
 
-// crashed says why the child crashed and keeps its whole report.
+// crashed returns the reason for the child's crash and writes the whole report to a file.
 func crashed(a *cli.App, report []byte) error {
 	why, _, _ := strings.Cut(string(report), "\n")
 	crash := core.Errorf(core.KindInternal, "ui", "", "the dashboard crashed: %s", why)
@@ -192,7 +191,7 @@ func crashed(a *cli.App, report []byte) error {
 // watchedChild is this program once more.
 type watchedChild struct {
 	cmd    *exec.Cmd
-	crash  *os.File // what it reports
+	crash  *os.File // its crash report
 	orders *os.File
 	loan   loan
 	// Once wait has returned: the report of a crash, and how it ended.
@@ -231,17 +230,17 @@ func startWatched(a *cli.App) (_ *watchedChild, err error) {
 	return &watchedChild{cmd: cmd, crash: crash, orders: orders, loan: loan}, nil
 }
 
-// order passes a signal on. It is no real one: the child may have got that from the terminal,
-// and a second would end it at once.
+// order passes a signal on as a message, not as a signal. The child may have received the signal from the terminal, and
+// a second one would end it at once.
 func (c *watchedChild) order(s os.Signal) {
 	number := byte(cli.SignalNumber(s))   //nolint:gosec // signals are below 65
-	_, _ = c.orders.Write([]byte{number}) // a child that has ended needs none
+	_, _ = c.orders.Write([]byte{number}) // an ended child needs none
 }
 
 // signal sends a signal that stops or continues the child.
-func (c *watchedChild) signal(s syscall.Signal) { _ = c.cmd.Process.Signal(s) } // one that has ended needs none
+func (c *watchedChild) signal(s syscall.Signal) { _ = c.cmd.Process.Signal(s) } // an ended child needs none
 
-// suspend stops the child by SIGTSTP, so that it first gives the terminal back. While a shell of a sandbox has the
+// suspend stops the child by SIGTSTP, so that it first restores the terminal. While a shell of a sandbox has the
 // terminal, it does nothing.
 func (c *watchedChild) suspend() {
 	if !c.loan.isOut() {
@@ -249,26 +248,25 @@ func (c *watchedChild) suspend() {
 	}
 }
 
-// follow acts on a stop of the child by a signal. The child is still stopped, so its loan does not change meanwhile: a
-// SIGTSTP that is sent later could arrive after the shell has ended.
+// follow acts on a stop of the child by a signal. The child is still stopped, so its loan cannot change. A SIGTSTP sent
+// later could arrive after the shell has ended.
 func (c *watchedChild) follow(by syscall.Signal) {
 	switch {
 	case by == syscall.SIGSTOP && c.loan.isOut():
 		c.signal(syscall.SIGCONT)
-	case by == syscall.SIGSTOP: // it had no time to give the terminal back
+	case by == syscall.SIGSTOP: // it had no time to restore the terminal
 		c.signal(syscall.SIGCONT)
 		c.signal(syscall.SIGTSTP)
-	case !stopJob(0): // else all are continued together
+	case !stopJob(0): // otherwise the job continues together
 		c.signal(syscall.SIGCONT)
 	}
 }
 
-// wait waits for the child's end and for what it reports. stopped is called each time that a signal has stopped the
-// child.
+// wait waits for the child's end and for its report. It calls stopped each time that a signal has stopped the child.
 func (c *watchedChild) wait(stopped func(by syscall.Signal)) error {
 	var reading sync.WaitGroup
 	reading.Go(func() {
-		c.report, _ = io.ReadAll(io.LimitReader(c.crash, maxCrash)) // what there is
+		c.report, _ = io.ReadAll(io.LimitReader(c.crash, maxCrash)) // up to a failure
 		// The child cannot end before all of its report has been read.
 		_, _ = io.Copy(io.Discard, c.crash)
 	})
@@ -279,7 +277,7 @@ func (c *watchedChild) wait(stopped func(by syscall.Signal)) error {
 	return err
 }
 
-// waitStatus waits as exec.Cmd.Wait does, which has no word for a child that is stopped.
+// waitStatus waits like exec.Cmd.Wait, which cannot report a stopped child.
 func (c *watchedChild) waitStatus(stopped func(by syscall.Signal)) error {
 	for {
 		_, err := syscall.Wait4(c.cmd.Process.Pid, &c.status, syscall.WUNTRACED, nil)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A stop of the child is turned into SIGTSTP by what had the terminal when it was stopped: nothing is sent to a child
-// with an open shell, which could handle it after the shell has ended.
+// The parent sends SIGTSTP after a stop only if the dashboard had the terminal. A child with an open shell could handle
+// the signal after the shell has ended.
 func TestStopWhileAShellIsOpen(t *testing.T) {
 	for _, open := range []bool{true, false} {
 		child, input := startedChild(t)
@@ -43,8 +43,8 @@ func TestStopWhileAShellIsOpen(t *testing.T) {
 // handledExit is how startedChild's program ends by SIGPROF.
 const handledExit = 3
 
-// startedChild is a program that handles SIGPROF only, in place of a dashboard. An unhandled signal that ends a process
-// does so at once, also before those that are pending.
+// startedChild starts a program that handles only SIGPROF, in place of a dashboard. An unhandled signal that ends a
+// process does so at once, also before pending ones.
 func startedChild(t *testing.T) (child *watchedChild, input io.Closer) {
 	t.Helper()
 	l, err := newLoan()
@@ -52,7 +52,7 @@ func startedChild(t *testing.T) (child *watchedChild, input io.Closer) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("sh", "-c", fmt.Sprintf(`trap "exit %d" PROF; echo ready; read line`, handledExit))
-	// A group of its own whose parent is in the same session: the kernel stops no orphaned group by SIGTSTP.
+	// A new group whose parent is in the same session: the kernel does not stop an orphaned group by SIGTSTP.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	input, err = cmd.StdinPipe()
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Apps lists the apps of a provider, with the sandboxes that live in them; "" asks all providers. They are sorted by
-// name.
+// Apps lists the apps of a provider, with their sandboxes; "" means all providers. They are sorted by name.
 func (s Stores) Apps(ctx context.Context, provider string) (Inventory[core.AppInfo], error) {
 	listing, err := Sandboxes(s).List(ctx, core.ListFilter{Provider: provider})
 	if err != nil {
@@ -59,9 +58,9 @@ func (s Stores) Apps(ctx context.Context, provider string) (Inventory[core.AppIn
 	return result, nil
 }
 
-// StopApp ends every sandbox of an app at one provider, or at all of them for "", and the app itself where
-// it is a thing of its own. KindNotFound: there is no such app. KindConflict: other owners have sandboxes in it too,
-// and allOwners is not set; nothing is ended then.
+// StopApp ends every sandbox of an app at one provider, or at all of them for "". It also ends the app if the provider
+// has it as an object. KindNotFound: there is no such app. KindConflict: other owners have sandboxes in the app, and
+// allOwners is false; StopApp then ends none.
 func (s Stores) StopApp(ctx context.Context, provider, name string, allOwners bool) (err error) {
 	record := s.begin("app stop", name)
 	record.Provider = provider
@@ -89,7 +88,7 @@ func (s Stores) StopApp(ctx context.Context, provider, name string, allOwners bo
 	return core.Wrap("app stop", name, errors.Join(failed...))
 }
 
-// onlyMine refuses an app in which other owners have sandboxes.
+// onlyMine returns an error for an app in which other owners have sandboxes.
 func (s *base) onlyMine(ctx context.Context, provider, name string) error {
 	listing, err := Sandboxes{s}.List(ctx, core.ListFilter{Provider: provider, App: name})
 	if err != nil {
@@ -120,7 +119,7 @@ func (s *base) stopApp(ctx context.Context, app core.AppInfo) error {
 		if err := store.StopApp(ctx, app.Name); err != nil {
 			return err
 		}
-		for _, sb := range listing.Sandboxes { // each has ended: what it has cost depends on when that was
+		for _, sb := range listing.Sandboxes { // each has ended, and its cost depends on its end
 			s.finish(s.begin("terminate", sb.Ref()).of(sb), nil)
 			s.announceEnd(sb)
 		}

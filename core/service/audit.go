@@ -21,10 +21,10 @@ import (
 
 const (
 	auditFile = "audit.jsonl"
-	// auditSize is when the log is rotated; auditKeep is how many old ones stay.
+	// auditSize is the size at which the log is rotated, in bytes. auditKeep is the number of old files.
 	auditSize = 16 << 20
 	auditKeep = 4
-	// auditPoll is how often a follower looks for what other processes appended.
+	// auditPoll is how often a follower checks for lines of other processes.
 	auditPoll = 200 * time.Millisecond
 )
 
@@ -48,7 +48,7 @@ type AuditRecord struct {
 	Duration time.Duration `json:"duration_ns"`
 }
 
-// of notes which sandbox the operation turned out to be about.
+// of records the sandbox of the operation after its reference is resolved.
 func (r *AuditRecord) of(sb core.Sandbox) *AuditRecord {
 	if sb.ID != "" {
 		r.Provider, r.Sandbox, r.Name = sb.Provider, sb.ID, sb.Name
@@ -82,8 +82,8 @@ func (r *AuditRecord) event() core.Event {
 	}
 }
 
-// auditLog appends to a file that other processes append to as well: each record
-// is one write to a descriptor opened with O_APPEND, so lines never mix.
+// auditLog appends to a file that other processes append to as well. Each record is one write to a descriptor opened
+// with O_APPEND, so lines never mix.
 type auditLog struct {
 	dir string
 	pid int
@@ -116,19 +116,19 @@ func (a *auditLog) append(record *AuditRecord) error {
 	return errors.Join(err, f.Close())
 }
 
-// cutShort says whether the last line of f has no end, as when the disk was full.
+// cutShort reports whether the last line of f has no newline, as after a full disk.
 func cutShort(f io.ReaderAt, size int64) bool {
 	var last [1]byte
 	if size == 0 {
 		return false
 	}
-	n, _ := f.ReadAt(last[:], size-1) // what cannot be read is taken as whole
+	n, _ := f.ReadAt(last[:], size-1) // an unreadable byte counts as whole
 	return n == 1 && last[0] != '\n'
 }
 
 func (a *auditLog) rotate() {
 	for n := auditKeep - 1; n >= 0; n-- {
-		_ = os.Rename(a.path(n), a.path(n+1)) // a missing one has nothing to keep
+		_ = os.Rename(a.path(n), a.path(n+1)) // a missing file needs no rename
 	}
 }
 
@@ -164,7 +164,7 @@ func (e *AuditDamage) Error() string {
 	)
 }
 
-// parseAudit reads one line of the log, and reports whether it is a record.
+// parseAudit decodes one line of the log, and reports whether it is a record.
 func parseAudit(line []byte) (record AuditRecord, ok bool) {
 	err := seal.Unmarshal(line, &record)
 	return record, err == nil && !record.Time.IsZero() && record.Op != "" && record.Result != ""
@@ -199,8 +199,8 @@ func (s Records) History(ctx context.Context, filter HistoryFilter) iter.Seq2[Au
 	}
 }
 
-// files opens all generations, the newest first, before any is read: one that is rotated meanwhile would be missed. The
-// caller closes them, also with an error.
+// files opens all generations, the newest first, before it reads any: a rotation in between would otherwise hide one.
+// The caller closes them, also with an error.
 func (a *auditLog) files() (files []*os.File, err error) {
 	var last os.FileInfo
 	for n := range auditKeep + 1 {
@@ -233,10 +233,10 @@ func (e *AuditDamage) read(
 	for number := 1; ctx.Err() == nil; number++ {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return true // a last line without an end is being written
+			return true // another process is still writing a last line without a newline
 		}
 		if len(line) == 1 {
-			continue // two writers saw the same torn line, and both ended it
+			continue // two writers saw the same torn line, and both completed it
 		}
 		record, ok := parseAudit(line)
 		if !ok {
@@ -252,13 +252,13 @@ func (e *AuditDamage) read(
 	return false
 }
 
-// Matches reports whether the filter lets a record pass.
+// Matches reports whether a record matches the filter.
 func (f HistoryFilter) Matches(r AuditRecord) bool {
 	return (f.Sandbox == "" || f.Sandbox == r.Sandbox || f.Sandbox == r.Name || f.Sandbox == r.Ref) &&
 		(f.Op == "" || f.Op == r.Op) && !r.Time.Before(f.Since)
 }
 
-// others yields the operations that other processes append from now on.
+// others yields the operations that other processes append after the call.
 func (a *auditLog) others(ctx context.Context) iter.Seq2[core.Event, error] {
 	return func(yield func(core.Event, error) bool) {
 		follower := &auditFollower{log: a}
@@ -279,12 +279,12 @@ func (a *auditLog) others(ctx context.Context) iter.Seq2[core.Event, error] {
 	}
 }
 
-// auditFollower reads a log on, across its rotations: it holds the file it reads, so that
-// what is written before another one takes its place is not missed.
+// auditFollower reads new lines of a log, across its rotations. It holds its file open, so it does not miss lines
+// written before a rotation.
 type auditFollower struct {
 	log    *auditLog
 	file   *os.File // nil while there is none
-	offset int64    // of the last whole line's end
+	offset int64    // the end of the last whole line
 }
 
 func (f *auditFollower) open(whence int) {
@@ -306,10 +306,10 @@ func (f *auditFollower) close() {
 	}
 }
 
-// catchUp yields what was written since it was called last, and says whether more is wanted.
+// catchUp yields the lines written since the last call. It returns false if yield does.
 func (f *auditFollower) catchUp(yield func(core.Event, error) bool) bool {
 	for {
-		replaced := f.replaced() // asked first: what comes after is in the new file
+		replaced := f.replaced() // before the read: later lines are in the new file
 		if f.file != nil && !f.read(yield) {
 			return false
 		}
@@ -324,7 +324,7 @@ func (f *auditFollower) catchUp(yield func(core.Event, error) bool) bool {
 	}
 }
 
-// replaced says whether the log is another file by now.
+// replaced reports whether the log is now another file.
 func (f *auditFollower) replaced() bool {
 	now, err := os.Stat(f.log.path(0))
 	if err != nil || f.file == nil {

@@ -14,9 +14,8 @@ const (
 	mustDeliverWait = 2 * time.Second
 )
 
-// broker hands events to the subscribers of this process. Progress is dropped for
-// one that lags; everything else waits for it a while, and ends its
-// subscription when that is not enough, so that it can never believe itself up to date.
+// broker passes events to the subscribers of this process. A subscriber that lags loses progress events. Other events
+// wait a while for it. If that is not enough, they end its subscription, so that it notices the gap.
 type broker struct {
 	mu     sync.Mutex
 	subs   map[*subscription]struct{}

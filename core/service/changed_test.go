@@ -25,7 +25,7 @@ func eachBit(text []byte, with func(at int, changed []byte)) {
 	}
 }
 
-// A line of the audit log with a changed bit is counted as damaged, or is what was written.
+// A changed bit makes a line of the audit log damaged, or the line still has its original meaning.
 func TestEveryChangedBitOfAnAuditLineIsNoticed(t *testing.T) {
 	dir := t.TempDir()
 	s, _, _ := service(t, Options{StateDir: dir})
@@ -65,7 +65,7 @@ func TestEveryChangedBitOfAnAuditLineIsNoticed(t *testing.T) {
 	})
 }
 
-// The state of a move with a changed bit is an error that names the file, or what was written.
+// After a change of any bit, the state of a move is the original, or an error names the file.
 func TestEveryChangedBitOfAMoveIsNamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), stateName("local", "loc-1"))
 	want := moveState{

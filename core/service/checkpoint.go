@@ -11,7 +11,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Checkpoint keeps a running sandbox, memory and files, under a name; "" makes one from the sandbox's name and the
+// Checkpoint saves a running sandbox, memory and files, under a name; "" makes a name from the sandbox's name and the
 // time.
 func (s Sandboxes) Checkpoint(ctx context.Context, ref, name string) (checkpoint core.Checkpoint, err error) {
 	args := map[string]any{"name": name}
@@ -34,7 +34,7 @@ func (s Sandboxes) Checkpoint(ctx context.Context, ref, name string) (checkpoint
 	return checkpoint, err
 }
 
-// Checkpoints lists the checkpoints that a provider keeps, oldest first; "" asks all providers.
+// Checkpoints lists the checkpoints that a provider keeps, oldest first; "" means all providers.
 func (s Stores) Checkpoints(ctx context.Context, provider string) (Inventory[core.Checkpoint], error) {
 	found, err := gather(ctx, s.base, provider, "checkpoint ls", core.Checkpointer.Checkpoints)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *base) findCheckpoint(ctx context.Context, provider, ref string) (core.C
 	return core.Checkpoint{}, missing.WithHint("sb checkpoint ls lists them")
 }
 
-// unlistedCheckpoint asks the providers that know checkpoints beyond those they list, or one of them.
+// unlistedCheckpoint looks a checkpoint up at providers that have more checkpoints than they list, or at one of them.
 func (s *base) unlistedCheckpoint(ctx context.Context, provider, id string) (core.Checkpoint, error) {
 	for _, lazy := range s.lazyProviders {
 		if provider != "" && provider != lazy.factory.Name {
@@ -123,8 +123,8 @@ func (s *base) unlistedCheckpoint(ctx context.Context, provider, id string) (cor
 	return core.Checkpoint{}, core.Errorf(core.KindNotFound, "checkpoint", id, "there is no checkpoint %q", id)
 }
 
-// inherit completes a launch from a checkpoint by what the sandbox was that is kept in it. Secrets are not kept beside
-// the memory: commands that are started later have those that this launch names.
+// inherit completes a launch from a checkpoint with the original sandbox's fields. A checkpoint keeps no secrets beside
+// the memory. Commands started later have the secrets of this launch.
 func (s *base) inherit(ctx context.Context, spec *core.Spec) error {
 	if spec.Checkpoint == "" {
 		return nil
@@ -152,7 +152,7 @@ func (s *base) inherit(ctx context.Context, spec *core.Spec) error {
 	}
 	if len(spec.Ports) == 0 {
 		for _, port := range kept.Ports {
-			port.Host = 0 // the sandbox that it was made of may have that one still
+			port.Host = 0 // the source sandbox may still use that one
 			spec.Ports = append(spec.Ports, port)
 		}
 	}
@@ -161,7 +161,7 @@ func (s *base) inherit(ctx context.Context, spec *core.Spec) error {
 	return nil
 }
 
-// under returns base with over's entries laid over it.
+// under returns base with the entries of over added. Entries of over win.
 func under(base, over map[string]string) map[string]string {
 	if base == nil {
 		return over
@@ -171,7 +171,7 @@ func under(base, over map[string]string) map[string]string {
 	return merged
 }
 
-// pruneCheckpoints removes those that are older than a span, for Prune.
+// pruneCheckpoints removes the checkpoints older than a span, for Prune.
 func (s *base) pruneCheckpoints(ctx context.Context, opts PruneOptions, report *core.PruneReport) error {
 	found, err := Stores{s}.Checkpoints(ctx, "")
 	if err != nil {

@@ -59,19 +59,19 @@ type CostReport struct {
 	// Unpriced names the sandboxes with a GPU without a price.
 	Unpriced []string               `json:"unpriced,omitempty"`
 	Failures []core.ProviderFailure `json:"failures,omitempty"`
-	// Warnings name what of the audit log could not be read.
+	// Warnings name the unreadable parts of the audit log.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// stay is a time for which a sandbox was charged.
+// stay is a period for which a sandbox was charged.
 type stay struct {
 	id, name, provider, app string
 	spec                    core.Spec
 	begin, end              time.Time
 }
 
-// Cost sums the cost of sandboxes at providers with prices. It reads the audit log, and asks the providers for
-// sandboxes that the log does not cover completely. A sandbox that is in neither counts until the end of its lifetime.
+// Cost sums the cost of sandboxes at providers with prices. It reads the audit log, and lists the providers' sandboxes
+// that the log does not cover completely. A sandbox in neither counts until the end of its lifetime.
 func (s Records) Cost(ctx context.Context, filter CostFilter) (CostReport, error) {
 	report := CostReport{Sums: []CostSum{}, Totals: map[string]float64{}, Prices: map[string]price.Table{}}
 	filter.By = cmp.Or(filter.By, CostBySandbox)
@@ -187,7 +187,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// recordedSpec reads the spec of what was made back from its record; false means that there is none.
+// recordedSpec decodes the spec in a record. It returns false if there is none.
 func recordedSpec(record AuditRecord) (spec core.Spec, ok bool) {
 	if record.Args["spec"] == nil {
 		return spec, false
@@ -199,7 +199,7 @@ func recordedSpec(record AuditRecord) (spec core.Spec, ok bool) {
 	return spec, json.Unmarshal(text, &spec) == nil
 }
 
-// charge adds what a stay has cost to the sums.
+// charge adds the cost of a stay to the sums.
 func (s *base) charge(t stay, filter CostFilter, report *CostReport, sums map[string]*CostSum) {
 	prices, priced := s.prices[t.provider]
 	if !priced || filter.Provider != "" && t.provider != filter.Provider || filter.App != "" && t.app != filter.App {

@@ -183,7 +183,7 @@ func TestCost(t *testing.T) {
 	launch(core.Spec{Name: "free", App: "site"})
 	launch(core.Spec{Name: "new", App: "ml", GPU: core.GPU{Type: "NEW", Count: 1}, Timeout: core.Duration(24 * time.Hour)})
 	gone := launch(core.Spec{Name: "gone", App: "ml", CPU: 1, Timeout: core.Duration(30 * time.Minute)})
-	c.pass(2 * time.Hour)                                     // over midnight
+	c.pass(2 * time.Hour)                                     // past midnight
 	if err := p.Terminate(t.Context(), gone.ID); err != nil { // the log has no record of it
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestCost(t *testing.T) {
 	wantKind(t, err, core.KindUsage)
 }
 
-// A fork that is gone is charged from the log, under its own name and with the spec of its source.
+// The cost of a removed fork comes from the log, under its own name and with the spec of its source.
 func TestCostOfAForkThatIsGone(t *testing.T) {
 	s, _, c := priced(t)
 	if _, err := s.Sandboxes.Launch(
@@ -257,7 +257,7 @@ func TestCostOfAForkThatIsGone(t *testing.T) {
 	}
 }
 
-// deciding is a provider that decides what a launch leaves open, as a cloud does.
+// deciding is a provider that fills in the open fields of a launch, as a cloud does.
 type deciding struct{ *fake.Provider }
 
 func (d *deciding) Launch(
@@ -267,7 +267,7 @@ func (d *deciding) Launch(
 	return d.Provider.Launch(ctx, spec, lease, progress)
 }
 
-// The provider's choices and the sandbox's own end still count after the sandbox is gone.
+// After a sandbox is removed, its cost still uses the provider's choices and its own end.
 func TestCostOfWhatIsGone(t *testing.T) {
 	_, p, c := priced(t)
 	s := service.New(service.Options{
@@ -300,8 +300,7 @@ func TestCostOfWhatIsGone(t *testing.T) {
 	}
 }
 
-// waiting lists sandboxes of a provider as the name says: "queued" waits for a machine, "late" got one after 30
-// minutes.
+// waiting lists sandboxes by their name: "queued" waits for a machine, "late" got one after 30 minutes.
 type waiting struct{ *fake.Provider }
 
 func (w waiting) List(ctx context.Context) ([]core.Sandbox, error) {

@@ -3,7 +3,7 @@ package service
 import "github.com/seed-0724f904/sb/core"
 
 // defaultLimit is a limit that comes from the defaults, not from the user. Providers that support it enforce it. For
-// others it is removed from the spec, so that the spec shows no limit. An unsupported limit of the user is an error.
+// others the service removes it from the spec. An unsupported limit of the user is an error.
 type defaultLimit struct {
 	need core.Capability
 	drop func(*core.Spec)

@@ -6,7 +6,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Denials returns what a running sandbox wanted to connect to and was refused, the latest first.
+// Denials returns the refused connections of a running sandbox, the latest first.
 func (s Policy) Denials(ctx context.Context, ref string) ([]core.Denial, error) {
 	sb, _, err := s.resolve(ctx, ref)
 	if err != nil {

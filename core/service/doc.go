@@ -5,7 +5,7 @@
 //
 //   - Sandboxes: launch.go, life.go, fork.go, snapshot.go, checkpoint.go, move.go, list.go, find.go, probe.go
 //   - Execs, Files and Ports: exec.go, files.go, file_watch.go, forward.go, tunnel.go
-//   - Stores: inventory.go and the files named after a store; prune.go removes what is of no use
+//   - Stores: inventory.go and the files named after a store; prune.go removes unused objects
 //   - Policy: enforce.go, network.go, denial.go; placement.go, default_limits.go, template.go and scope.go for a launch
 //   - Providers and Records: service.go, unsupported.go; audit.go, recorded.go, cost.go, price.go, broker.go, events.go
 package service

@@ -19,11 +19,11 @@ import (
 // maxDiff bounds how many changed files a Dockerfile names.
 const maxDiff = 200
 
-// DockerfileOptions say what an exported Dockerfile has beside what the core itself knows.
+// DockerfileOptions are the options of an exported Dockerfile that the core cannot find itself.
 type DockerfileOptions struct {
-	// Files were written into the sandbox; each stands before the commands that began after it.
+	// Files were written into the sandbox. Each comes before the commands that began after it.
 	Files []DockerfileFile
-	// Clean knows the values that are not shown; nil knows none.
+	// Clean hides secret values; nil hides none.
 	Clean *redact.Redactor
 }
 
@@ -35,10 +35,12 @@ type DockerfileFile struct {
 	Written time.Time
 }
 
-// ExportDockerfile writes a Dockerfile that makes what was made of a sandbox by hand: it begins with what the sandbox
-// was launched from and repeats the commands that succeeded, as its journal has them, or the audit log when the
-// provider keeps no journal. What cannot be repeated is said in comments: other files that were pushed or written,
-// values of secrets, and what the provider's diff shows beyond that.
+// ExportDockerfile writes a Dockerfile that repeats the manual changes of a sandbox. It begins with the source of the
+// launch and repeats the commands that succeeded. They come from the journal, or from the audit log if the provider
+// keeps no journal.
+//
+// Comments name the parts that a Dockerfile cannot repeat: other pushed or written files, values of secrets, and the
+// rest of the provider's diff.
 func (s Sandboxes) ExportDockerfile(ctx context.Context, ref string, opts DockerfileOptions) (string, error) {
 	sb, p, err := s.resolve(ctx, ref)
 	if err != nil {
@@ -71,13 +73,13 @@ func (s Sandboxes) ExportDockerfile(ctx context.Context, ref string, opts Docker
 	return d.text.String(), nil
 }
 
-// step is one thing that was done in a sandbox.
+// step is one operation in a sandbox.
 type step struct {
 	at    time.Time
 	write func(*dockerfile)
 }
 
-// steps lists what was done, oldest first.
+// steps returns the steps of the sandbox, oldest first.
 func (s *base) steps(ctx context.Context, sb core.Sandbox, p core.Provider, files []DockerfileFile) ([]step, error) {
 	var list []step
 	for _, file := range files {
@@ -138,12 +140,12 @@ type dockerfile struct {
 
 func (d *dockerfile) line(format string, args ...any) { fmt.Fprintf(&d.text, format+"\n", args...) }
 
-// comment writes a comment, of one line whatever is in it.
+// comment writes a comment as one line, whatever it contains.
 func (d *dockerfile) comment(format string, args ...any) {
 	d.line("# %s", strings.Join(strings.Fields(d.clean.Clean(fmt.Sprintf(format, args...))), " "))
 }
 
-// argv writes an instruction in its JSON form, which no shell reads.
+// argv writes an instruction in its JSON form, which runs without a shell.
 func (d *dockerfile) argv(instruction string, argv []string) {
 	clean := make([]string, len(argv))
 	for i, arg := range argv {
@@ -151,7 +153,7 @@ func (d *dockerfile) argv(instruction string, argv []string) {
 	}
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false) // a person reads it
+	encoder.SetEscapeHTML(false) // for a human reader
 	if encoder.Encode(clean) == nil {
 		d.line("%s %s", instruction, strings.TrimSuffix(text.String(), "\n"))
 	}
@@ -180,7 +182,7 @@ func (d *dockerfile) file(file DockerfileFile) {
 	d.line("COPY %s<<%q %s\n%s%s", mode, end, file.Path, content, end)
 }
 
-// begin writes what the launch asked for.
+// begin writes the fields of the launch.
 func (d *dockerfile) begin(sb core.Sandbox) {
 	spec := sb.Spec
 	if spec.Dockerfile != "" {
@@ -232,7 +234,7 @@ func quoted(value string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`).Replace(value) + `"`
 }
 
-// place says where what follows runs and as whom, unless that is so already.
+// place writes WORKDIR and USER for the next lines, if they change.
 func (d *dockerfile) place(workdir, user string) {
 	if workdir != "" && workdir != d.workdir && !core.HasControl(workdir) {
 		d.line("WORKDIR %s", workdir)
@@ -244,7 +246,7 @@ func (d *dockerfile) place(workdir, user string) {
 	}
 }
 
-// command writes a journalled command, or why it is left out.
+// command writes a journalled command, or the reason for its omission.
 func (d *dockerfile) command(e core.Exec) {
 	switch {
 	case e.Damaged():
@@ -261,7 +263,7 @@ func (d *dockerfile) command(e core.Exec) {
 	}
 }
 
-// recorded writes a command of the audit log, which does not know how it ended.
+// recorded writes a command of the audit log, which has no exit codes.
 func (d *dockerfile) recorded(args map[string]any) {
 	words, ok := args["command"].([]any)
 	if !ok {
@@ -274,7 +276,7 @@ func (d *dockerfile) recorded(args map[string]any) {
 	d.argv("RUN", argv)
 }
 
-// diff names the files that differ from what the sandbox was launched from.
+// diff names the files that differ from the source of the launch.
 func (d *dockerfile) diff(changes []core.Change) {
 	if len(changes) == 0 {
 		return

@@ -68,7 +68,7 @@ func (s Policy) Explain(ctx context.Context, spec core.Spec) ([]PolicyExplanatio
 	return explained, nil
 }
 
-// enforcement asks a provider how it enforces a spec. Fields that the provider does not report are unknown.
+// enforcement returns how a provider enforces a spec. Fields that the provider does not report are unknown.
 func enforcement(ctx context.Context, p core.Provider, id string, spec core.Spec) ([]core.Enforcement, error) {
 	var list []core.Enforcement
 	if enforcer, ok := core.Optional[core.Enforcer](p); ok {
@@ -91,7 +91,7 @@ func byDefault(defaultLimits []defaultLimit, field string) bool {
 	return slices.ContainsFunc(defaultLimits, func(l defaultLimit) bool { return string(l.need) == field })
 }
 
-// loosely names the fields of a spec that a provider would not fully enforce. hint tells the user what to do.
+// loosely returns the fields of a spec that a provider would not fully enforce, and a hint for the user.
 func loosely(
 	ctx context.Context, p core.Provider, spec core.Spec, defaultLimits []defaultLimit,
 ) (loose []string, hint string, err error) {

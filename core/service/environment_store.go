@@ -6,7 +6,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Environments lists the environments of a provider; "" asks all providers.
+// Environments lists the environments of a provider; "" means all providers.
 func (s Stores) Environments(ctx context.Context, provider string) (Inventory[core.EnvironmentInfo], error) {
 	return inventory(ctx, s.base, provider, "environment ls", core.EnvironmentStore.Environments)
 }
@@ -20,7 +20,7 @@ func (s Stores) CreateEnvironment(ctx context.Context, provider, name string) (m
 	return made, err
 }
 
-// RemoveEnvironment removes an environment with everything in it. provider may be "" when only one has them.
+// RemoveEnvironment removes an environment with its content. provider may be "" when only one has them.
 func (s Stores) RemoveEnvironment(ctx context.Context, provider, name string) error {
 	return stored(ctx, s.base, provider, "environment rm", name, nil, func(store core.EnvironmentStore) error {
 		return store.RemoveEnvironment(ctx, name)

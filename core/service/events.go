@@ -8,9 +8,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Events yields what happens until ctx ends: operations and state changes of this
-// process, those that the providers see, and operations of other processes, which the
-// audit log tells. An error does not end it unless it is the last.
+// Events yields events until ctx ends. They are operations and state changes of this process, events of the providers,
+// and operations of other processes from the audit log. An error does not end the sequence unless it is the last item.
 func (s Records) Events(ctx context.Context) iter.Seq2[core.Event, error] {
 	return func(yield func(core.Event, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

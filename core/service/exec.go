@@ -42,7 +42,7 @@ func (s Execs) Start(ctx context.Context, ref string, spec core.ExecSpec) (proce
 	return process, err
 }
 
-// execArgs is what the audit log keeps of a command: no values of variables.
+// execArgs returns the audit log's arguments of a command, without the values of variables.
 func execArgs(spec core.ExecSpec) map[string]any {
 	args := map[string]any{"command": spec.Command}
 	if spec.Workdir != "" {
@@ -67,8 +67,8 @@ func execArgs(spec core.ExecSpec) map[string]any {
 	return args
 }
 
-// List returns a sandbox's journal of commands, oldest first. Of a provider without a journal it returns the newest
-// commands that this user's audit log has: without the times of their ends, and without the entry command.
+// List returns a sandbox's journal of commands, oldest first. For a provider without a journal it returns the newest
+// commands in this user's audit log. These have no end times and omit the entry command.
 func (s Execs) List(ctx context.Context, ref string) ([]core.Exec, error) {
 	sb, _, err := s.resolve(ctx, ref)
 	if err != nil {
@@ -105,8 +105,8 @@ func noExec(ref, exec string) error {
 		WithHint("sb ps %s lists them", ref)
 }
 
-// Attach connects streams to a command that runs, or replays one that ended. The
-// caller closes the Process. KindNotFound: the sandbox has no such command.
+// Attach connects streams to a running command, or replays one that has ended. The caller closes the Process.
+// KindNotFound: the sandbox has no such command.
 func (s Execs) Attach(ctx context.Context, ref, exec string, streams core.Streams) (core.Process, error) {
 	if exec == "" {
 		return nil, core.Errorf(core.KindUsage, "attach", ref, "the id of a command is empty").
@@ -169,7 +169,7 @@ func (s Execs) Wait(ctx context.Context, ref, exec string) (core.Exit, error) {
 	return exit, core.Wrap("wait", ref, err)
 }
 
-// Logs yields what the entry command or another one wrote, oldest first, and at most one error, last.
+// Logs yields the output of the entry command, or of the command opts.Exec, oldest first. At most one error comes last.
 func (s Execs) Logs(ctx context.Context, ref string, opts core.LogOptions) iter.Seq2[core.LogRecord, error] {
 	return func(yield func(core.LogRecord, error) bool) {
 		sb, _, err := s.resolve(ctx, ref)

@@ -58,7 +58,7 @@ func (s Files) Stat(ctx context.Context, ref, name string) (info core.FileInfo, 
 	return info, err
 }
 
-// ReadDir returns a directory's entries, sorted by path. Each lies directly in the directory.
+// ReadDir returns a directory's entries, sorted by path. Each is directly in the directory.
 func (s Files) ReadDir(ctx context.Context, ref, name string) (infos []core.FileInfo, err error) {
 	err = s.files(ctx, "ls", ref, name, false, func(fsys core.FileSystem, id, p string) error {
 		if infos, err = fsys.ReadDir(ctx, id, p); err != nil {

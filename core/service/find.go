@@ -11,13 +11,13 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// providerTimeout bounds how long one provider may take when several are asked.
+// providerTimeout bounds one provider's time to answer, if several are queried.
 const providerTimeout = 10 * time.Second
 
 // Resolve finds a sandbox by a reference: an id, a unique prefix of one, a name, or provider/name. A bare name means
 // the first provider in placement order that has it. If an earlier provider does not answer, Resolve returns its error.
 // While a sandbox is moved, its name means the source, not the target. KindNotFound: there is none. KindConflict:
-// several ids have the prefix. The error of provider/name tells why if the provider cannot be used.
+// several ids have the prefix. If the provider of provider/name cannot be used, the error has the reason.
 func (s Sandboxes) Resolve(ctx context.Context, ref string) (core.Sandbox, error) {
 	sandbox, _, err := s.resolve(ctx, ref)
 	if err == nil {
@@ -59,8 +59,8 @@ func (s *base) resolve(ctx context.Context, ref string) (core.Sandbox, core.Prov
 	return s.resolveAt(ctx, s.lazyProviders, ref, ref)
 }
 
-// resolveIfID finds what looks like one of a provider's ids by asking for that one: a name that looks so is older than
-// sb or from elsewhere. found is false when there is no such id.
+// resolveIfID gets a reference with the form of one of a provider's ids directly from that provider. A sandbox's name
+// may have this form, too. found is false if there is no such id.
 func (s *base) resolveIfID(
 	ctx context.Context, lazy *lazyProvider, ref string,
 ) (sandbox core.Sandbox, p core.Provider, found bool, err error) {
@@ -71,7 +71,7 @@ func (s *base) resolveIfID(
 	return sandbox, p, !errors.Is(err, core.KindNotFound), err
 }
 
-// resolveID finds an id, or what begins like one.
+// resolveID finds a sandbox by an id or a prefix of one.
 func (s *base) resolveID(ctx context.Context, lazy *lazyProvider, ref string) (core.Sandbox, core.Provider, error) {
 	p, err := lazy.open()
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *base) resolveID(ctx context.Context, lazy *lazyProvider, ref string) (c
 		WithHint("it is one of %s", strings.Join(ids, ", "))
 }
 
-// resolveAt finds a name, or an id, at the providers given, in their order.
+// resolveAt finds a name or an id at the given providers, in their order.
 func (s *base) resolveAt(
 	ctx context.Context, lazies []*lazyProvider, ref, name string,
 ) (core.Sandbox, core.Provider, error) {
@@ -141,7 +141,7 @@ func (s *base) resolveAt(
 	return core.Sandbox{}, nil, notFound(ref, names)
 }
 
-// findNameAmong is findName with a time limit when several providers are asked.
+// findNameAmong is findName with a time limit if count is more than one.
 func (s *base) findNameAmong(
 	ctx context.Context, count int, p core.Provider, name string,
 ) (core.Sandbox, []string, error) {
@@ -153,7 +153,7 @@ func (s *base) findNameAmong(
 	return s.findName(ctx, p, name)
 }
 
-// findName asks one provider for a name. If there is none, it returns the existing names.
+// findName finds a name at one provider. If there is none, it returns the existing names.
 func (s *base) findName(ctx context.Context, p core.Provider, name string) (core.Sandbox, []string, error) {
 	if finder, ok := p.(core.Finder); ok {
 		sandbox, err := finder.FindName(ctx, name)

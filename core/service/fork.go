@@ -7,7 +7,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// ForkOptions is what a fork is asked for with.
+// ForkOptions are the options of a fork.
 type ForkOptions struct {
 	// Name is the fork's; "" makes one.
 	Name string
@@ -50,7 +50,7 @@ func (s Sandboxes) Fork(ctx context.Context, ref string, opts ForkOptions) (fork
 		if err != nil {
 			return err
 		}
-		// With its own spec what it costs can be told when it is gone.
+		// The record has the fork's own spec, so that its cost is known after its removal.
 		args["fork"], args["spec"] = fork.ID, spec.Redacted()
 		if err := s.recheckCount(ctx, p, fork); err != nil {
 			fork = core.Sandbox{}

@@ -34,7 +34,7 @@ func (s *base) dialer(sb core.Sandbox, port int) (func(context.Context) (net.Con
 	return func(ctx context.Context) (net.Conn, error) { return forwarder.DialPort(ctx, sb.ID, port) }, nil
 }
 
-// Forward connects each client of listener with a TCP port in a sandbox until ctx ends, which is no error. It closes
+// Forward connects each client of listener with a TCP port in a sandbox until ctx ends. That end is no error. It closes
 // listener and returns when all connections are closed. If a connection fails, its client is closed at once and failed
 // receives the error. failed may be nil; it is called concurrently.
 func (s Ports) Forward(ctx context.Context, ref string, port int, listener net.Listener, failed func(error)) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Images lists the images that a provider has at hand; "" asks all providers.
+// Images lists the images that a provider has stored; "" means all providers.
 func (s Stores) Images(ctx context.Context, provider string) (Inventory[core.ImageInfo], error) {
 	return inventory(ctx, s.base, provider, "image ls", core.ImageStore.Images)
 }
@@ -39,7 +39,7 @@ func (s Sandboxes) MountImage(ctx context.Context, ref, image, target string) er
 	})
 }
 
-// UnmountImage takes away what MountImage has mounted.
+// UnmountImage removes a mount of MountImage.
 func (s Sandboxes) UnmountImage(ctx context.Context, ref, target string) error {
 	return s.mount(ctx, "image unmount", ref, target, map[string]any{"path": target}, func(
 		mounter core.ImageMounter, id string,

@@ -27,7 +27,7 @@ func inventory[S, T any](
 	return gather(ctx, s, provider, op, list)
 }
 
-// gather asks the providers that have the optional interface S for their objects, all at once, in placement order.
+// gather lists the objects of all providers with the optional interface S, concurrently, in placement order.
 // KindUnsupported: the named provider does not have it. A named provider that cannot be used is in Failures. Without a
 // name, providers that were never set up have no objects.
 func gather[S, T any](
@@ -105,7 +105,7 @@ func stored[S any](
 		return core.Wrap(op, subject, err)
 	}
 	if err = do(store); errors.Is(err, core.KindNotFound) {
-		// A provider that was never set up has no objects. The user needs to know why.
+		// A provider that was never set up has no objects. The error gives the user the reason.
 		if unusable := s.usable(ctx, provider); unusable != nil {
 			err = unusable
 		}
@@ -137,8 +137,8 @@ func (s *base) able(want core.Capability) []string {
 	return names
 }
 
-// keeper chooses the provider of an operation: the named one, else the configured one if it has the feature, else the
-// only one that has it. Providers that are not set up do not count; one that is down does.
+// keeper chooses the provider of an operation. It is the named one, else the configured one if it has the feature, else
+// the only one with the feature. It ignores providers that are not set up, but not those that are down.
 func (s *base) keeper(ctx context.Context, provider, op string, want core.Capability) (string, error) {
 	if provider != "" {
 		return provider, nil
@@ -163,7 +163,7 @@ func (s *base) keeper(ctx context.Context, provider, op string, want core.Capabi
 	return "", core.Errorf(core.KindUsage, op, "", "several providers support %q", op).WithHint("%s", useProvider(names))
 }
 
-// setUp returns the names of the providers that are set up. It asks all at once.
+// setUp returns the names of the providers that are set up. It checks them concurrently.
 func (s *base) setUp(ctx context.Context, names []string) []string {
 	ctx, cancel := context.WithTimeout(ctx, providerTimeout)
 	defer cancel()

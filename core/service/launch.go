@@ -11,7 +11,7 @@ import (
 
 // Quotas are the limits of this user. A zero field means no limit.
 type Quotas struct {
-	MaxSandboxes int // live ones, over all providers that can be asked
+	MaxSandboxes int // live ones, over all reachable providers
 	MaxCPU       float64
 	MaxMemory    core.Bytes
 	MaxLifetime  core.Duration
@@ -19,7 +19,7 @@ type Quotas struct {
 
 // LaunchOptions are the options of a launch beside its spec.
 type LaunchOptions struct {
-	// Bound ties the sandbox to this process: it may be removed once the process is gone.
+	// Bound ties the sandbox to this process: Prune may remove it after the process has ended.
 	Bound bool
 	// Renewed is as in Lease: the caller calls KeepAlive regularly.
 	Renewed  bool
@@ -89,7 +89,7 @@ func (s Sandboxes) Launch(ctx context.Context, spec core.Spec, opts LaunchOption
 	if err != nil {
 		return core.Sandbox{}, core.Wrap("launch", spec.Name, err)
 	}
-	// The record needs the provider's choices: they are unknown once the sandbox is gone.
+	// The record needs the provider's choices: they are unknown after the sandbox's removal.
 	fill(&spec.App, sandbox.App)
 	fill(&spec.Timeout, sandbox.Spec.Timeout)
 	record.Args["spec"] = spec.Redacted()
@@ -101,8 +101,8 @@ func (s Sandboxes) Launch(ctx context.Context, spec core.Spec, opts LaunchOption
 	return sandbox, nil
 }
 
-// prepare completes a launch with templates, checkpoints, the scope and the defaults, and validates it. asked is the
-// lifetime without the defaults. With an error it returns the spec as far as it was completed.
+// prepare completes a launch with templates, checkpoints, the scope and the defaults, and validates it. requested is
+// the lifetime without the defaults. With an error it returns the spec as far as it was completed.
 func (s *base) prepare(
 	ctx context.Context, spec core.Spec,
 ) (complete core.Spec, defaultLimits []defaultLimit, requested core.Duration, err error) {
@@ -138,7 +138,7 @@ func (s *base) check(spec core.Spec) error {
 	return nil
 }
 
-// choose places a spec, opens the provider and adapts the spec to it.
+// choose selects a provider for a spec, opens it and adapts the spec to it.
 func (s *base) choose(ctx context.Context, spec *core.Spec, defaultLimits []defaultLimit) (core.Provider, error) {
 	placement, err := s.place(ctx, *spec, defaultLimits, false)
 	if err != nil {
@@ -227,7 +227,7 @@ func (s *base) checkCount(ctx context.Context, more int) error {
 	if s.quotas.MaxSandboxes == 0 {
 		return nil
 	}
-	all := *s // the quota counts what the scope does not see, too
+	all := *s // the quota also counts sandboxes outside the scope
 	all.scope = Scope{}
 	listing, err := Sandboxes{&all}.List(ctx, core.ListFilter{})
 	if err != nil {

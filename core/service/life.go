@@ -25,8 +25,8 @@ func (s *base) act(
 	return about(op, ref, sandbox, do(sandbox, p))
 }
 
-// about wraps an error of an operation on sb. It names the sandbox as the user did, or by its name if ref is
-// the full reference, which a command uses after it has found the sandbox.
+// about wraps an error of an operation on sb. It names the sandbox by ref. If ref is the full reference, which commands
+// use after they have found the sandbox, it uses the name.
 func about(op, ref string, sb core.Sandbox, err error) error {
 	ref = shown(ref, sb)
 	err = core.Wrap(op, ref, err)
@@ -49,21 +49,21 @@ type unresolvedError struct{ err error }
 func (e *unresolvedError) Error() string { return e.err.Error() }
 func (e *unresolvedError) Unwrap() error { return e.err }
 
-// Unresolved says whether an operation ended because its sandbox was not found or its provider did not answer, so that
-// nothing was done.
+// Unresolved reports whether an operation failed before it began, because its sandbox was not found or its provider did
+// not answer.
 func Unresolved(err error) bool {
 	_, ok := errors.AsType[*unresolvedError](err)
 	return ok
 }
 
-// Terminate ends a sandbox, whatever its state, and removes all that it left.
+// Terminate ends a sandbox in any state and removes its leftovers.
 func (s Sandboxes) Terminate(ctx context.Context, ref string) error {
 	_, err := s.End(ctx, ref)
 	return err
 }
 
-// End is Terminate, and returns the exit code: that of an entry command which had ended, or what the provider tells of
-// its own end; nil when none is known.
+// End is Terminate and returns the exit code. It is the code of an entry command that had ended, or the provider's. It
+// is nil if unknown.
 func (s Sandboxes) End(ctx context.Context, ref string) (code *int, err error) {
 	args := map[string]any{}
 	err = s.act(ctx, "terminate", ref, args, func(sb core.Sandbox, p core.Provider) (err error) {
@@ -95,7 +95,7 @@ func (s Sandboxes) Stop(ctx context.Context, ref string, grace time.Duration) er
 	})
 }
 
-// Start brings a stopped or crashed persistent sandbox back.
+// Start starts a stopped or crashed persistent sandbox again.
 func (s Sandboxes) Start(ctx context.Context, ref string) (started core.Sandbox, err error) {
 	err = s.act(ctx, "start", ref, nil, func(sb core.Sandbox, _ core.Provider) error {
 		stopper, err := capable[core.Stopper](s.base, sb.Provider, "start")
@@ -135,7 +135,7 @@ func change[T any](ctx context.Context, s *base, op, ref string, do func(T, cont
 	})
 }
 
-// SetTimeout makes a sandbox end so long from now; 0 means never, if the quota allows it.
+// SetTimeout sets the remaining lifetime of a sandbox; 0 means no limit, if the quota allows it.
 func (s Sandboxes) SetTimeout(
 	ctx context.Context, ref string, timeout time.Duration,
 ) (renewed core.Sandbox, err error) {
@@ -167,8 +167,8 @@ func (s Sandboxes) SetTimeout(
 	return renewed, err
 }
 
-// Wait blocks until a sandbox is neither running nor paused, and returns it as it is then. One that is
-// terminated meanwhile is returned as exited, with ReasonStopped.
+// Wait blocks until a sandbox is neither running nor paused, and returns its final state. A sandbox that is terminated
+// in between is returned as exited, with ReasonStopped.
 func (s Sandboxes) Wait(ctx context.Context, ref string) (core.Sandbox, error) {
 	sb, _, err := s.resolve(ctx, ref)
 	if err != nil {
@@ -201,8 +201,8 @@ func (s Sandboxes) Stats(ctx context.Context, ref string) (core.Stats, error) {
 	return stats, about("stats", ref, sb, err)
 }
 
-// Sized returns the sandboxes with the Size of the persistent ones, for a question whether they are to be removed. A
-// size that is not known soon stays 0.
+// Sized returns the sandboxes with the Size of the persistent ones, for the question before a removal. A size that is
+// not known soon stays 0.
 func (s Sandboxes) Sized(ctx context.Context, boxes []core.Sandbox) []core.Sandbox {
 	ctx, cancel := context.WithTimeout(ctx, providerTimeout)
 	defer cancel()
@@ -262,9 +262,9 @@ func (s *base) announceEnd(sb core.Sandbox) {
 	})
 }
 
-// KeepAlive makes a sandbox whose lease is renewed end so long from now, for a holder that says from time to time
-// that it is still there; never later than it was launched for, and never otherwise than SetTimeout said.
-// It is neither recorded nor published.
+// KeepAlive sets the remaining lifetime of a sandbox with a renewed lease; its holder calls it regularly. The end is
+// never later than the lifetime of the launch. An end set by SetTimeout stays. KeepAlive is neither recorded nor
+// published.
 func (s Sandboxes) KeepAlive(ctx context.Context, ref string, lease time.Duration) error {
 	sb, _, err := s.resolve(ctx, ref)
 	if err != nil {

@@ -15,11 +15,12 @@ type Listing struct {
 	Failures  []core.ProviderFailure `json:"failures,omitempty"`
 }
 
-// remotePatience bounds how long a provider at a distance (Capabilities.Remote) may take when others are asked, too.
+// remotePatience bounds the time of a remote provider (Capabilities.Remote), if others are listed, too.
 const remotePatience = 3 * time.Second
 
-// List asks all providers at once and returns their sandboxes, oldest first. It returns an error only for a filter with
-// an unknown provider; other failures are in the listing. If several are asked, the wait for a remote one is short.
+// List lists the sandboxes of all providers concurrently, oldest first. It returns an error only for a filter with an
+// unknown provider; other failures are in the listing. If it lists several providers, the wait for a remote one is
+// short.
 func (s Sandboxes) List(ctx context.Context, filter core.ListFilter) (Listing, error) {
 	return s.listAll(ctx, filter, remotePatience)
 }
@@ -47,7 +48,7 @@ func (s Sandboxes) ListSoon(
 	return answers.listing(timer.C), func() Listing { return answers.listing(nil) }, nil
 }
 
-// asking is a question to several providers under way.
+// asking is a running request to several providers.
 type asking struct {
 	service *base
 	filter  core.ListFilter
@@ -55,7 +56,7 @@ type asking struct {
 	missing int
 }
 
-// answer is one provider's.
+// answer is the answer of one provider.
 type answer struct {
 	provider string
 	found    []core.Sandbox
@@ -81,7 +82,7 @@ func (s *base) ask(ctx context.Context, filter core.ListFilter, patience time.Du
 	return a, nil
 }
 
-// list asks one provider.
+// list lists the sandboxes of one provider.
 func (l *lazyProvider) list(
 	ctx context.Context, filter core.ListFilter, among bool, patience time.Duration,
 ) ([]core.Sandbox, error) {
@@ -102,12 +103,12 @@ func (l *lazyProvider) list(
 		found, err = p.List(ctx)
 	}
 	if err == nil && len(found) == 0 && filter.Provider != "" {
-		err = p.Check(ctx) // a provider that is not there has no sandboxes; only a request for it alone is an error
+		err = p.Check(ctx) // an absent provider has no sandboxes; it is an error only if the user selects it
 	}
 	return found, late(ctx, err, "list", l.factory.Name, most)
 }
 
-// late is err, or what it means when most is how long ctx let a provider take and that was over.
+// late replaces err by a timeout error if the deadline of ctx, after most, has passed.
 func late(ctx context.Context, err error, op, provider string, most time.Duration) error {
 	if err == nil || ctx.Err() != context.DeadlineExceeded {
 		return err
@@ -116,7 +117,7 @@ func late(ctx context.Context, err error, op, provider string, most time.Duratio
 		WithHint("it has longer when it is asked alone: --provider %s", provider)
 }
 
-// listing collects answers, until all are there or a moment has come.
+// listing collects answers, until all have arrived or until delivers.
 func (a *asking) listing(until <-chan time.Time) Listing {
 	listing := Listing{Sandboxes: []core.Sandbox{}}
 	for ; a.missing > 0; a.missing-- {

@@ -47,7 +47,7 @@ type MoveResult struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// usualPaths are moved when a provider cannot tell what differs from the image.
+// usualPaths are the paths to move if a provider cannot list the differences from the image.
 func usualPaths(workdir string) []string {
 	paths := []string{"/root", "/home", "/srv", "/opt", "/app", "/tmp", "/var/tmp"}
 	if workdir != "" && workdir != "/" && !slices.ContainsFunc(paths, func(p string) bool { return below(p, workdir) }) {
@@ -60,7 +60,7 @@ func usualPaths(workdir string) []string {
 // Processes are not moved; the entry command restarts as a background command once the files are there. Move ends the
 // source after it has read the target's files back and found them equal.
 //
-// A move that fails or is canceled ends its target. If the source has ended meanwhile, the target has the only copy and
+// A move that fails or is canceled ends its target. If the source has ended by then, the target has the only copy and
 // stays. If the process of a move died, the next Move of the same sandbox to the same provider continues it.
 // KindConflict: the sandbox does not run, or another Move of it is running.
 func (s Sandboxes) Move(ctx context.Context, ref string, opts MoveOptions) (result MoveResult, err error) {
@@ -132,14 +132,14 @@ func (m *move) run(ctx context.Context, p core.Provider) error {
 	if err != nil {
 		return err
 	}
-	if err := to.Check(ctx); err != nil { // it may find that it can do less
+	if err := to.Check(ctx); err != nil { // it may report fewer capabilities
 		return err
 	}
 	spec, err := m.spec(p, to)
 	if err != nil {
 		return err
 	}
-	// Known before anything is looked at or launched, which takes its time.
+	// Check the placement first: a diff and a launch take time.
 	placement, err := Sandboxes{m.s}.Explain(ctx, spec)
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func (m *move) run(ctx context.Context, p core.Provider) error {
 	return m.forget()
 }
 
-// carry copies, proves and starts what ran.
+// carry copies the files, verifies them, and restarts the entry command.
 func (m *move) carry(ctx context.Context, p, to core.Provider, spec core.Spec, roots []string, deleted []string) error {
 	from, err := capable[core.FileSystem](m.s, m.source.Provider, "move")
 	if err != nil {
@@ -185,7 +185,7 @@ func (m *move) carry(ctx context.Context, p, to core.Provider, spec core.Spec, r
 	if err := m.tree.copy(ctx, from, m.source.ID, into, m.result.Target.ID, roots, spec.User == ""); err != nil {
 		return err
 	}
-	// A file that was not there any more is forgiven, and may have gone with the sandbox.
+	// The copy skips files that disappear. If the sandbox ended, they may have disappeared with it.
 	if m.ended(ctx, p) {
 		return core.Errorf(core.KindConflict, "move", m.source.Name, "it ended while it was copied")
 	}
@@ -234,7 +234,7 @@ func (m *move) begin(ctx context.Context, spec core.Spec) error {
 		state.Owner, state.Target = m.s.owner, found.ID
 		return m.remember(state)
 	}
-	// Written before the launch: whatever is killed in between, the target can be found by its name and its lease.
+	// Written before the launch: after a crash in between, the name and the lease identify the target.
 	state = moveState{Owner: m.s.owner, Source: m.source.Ref(), To: m.opts.To, Name: spec.Name, Begun: m.s.now().UTC()}
 	if err := m.remember(state); err != nil {
 		return err
@@ -252,7 +252,7 @@ func (m *move) begin(ctx context.Context, spec core.Spec) error {
 	return nil
 }
 
-// ended says whether the source is known to have ended. It asks when ctx has ended, too.
+// ended reports whether the source has definitely ended. It ignores the end of ctx.
 func (m *move) ended(ctx context.Context, p core.Provider) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), providerTimeout)
 	defer cancel()
@@ -260,12 +260,12 @@ func (m *move) ended(ctx context.Context, p core.Provider) bool {
 	return err == nil && !sb.State.Live() || errors.Is(err, core.KindNotFound)
 }
 
-// undo ends the target as a recorded operation of its own, because the target's cost depends on its end. It ignores the
+// undo ends the target as a separate recorded operation, because the target's cost depends on its end. It ignores the
 // end of ctx.
 func (m *move) undo(ctx context.Context) error {
 	err := Sandboxes{m.s}.Terminate(context.WithoutCancel(ctx), m.result.Target.Ref())
 	if err != nil && !errors.Is(err, core.KindNotFound) {
-		return err // what is remembered lets the next one end it
+		return err // the saved state lets the next move end it
 	}
 	m.result.Target = core.Sandbox{}
 	return m.forget()
@@ -324,7 +324,7 @@ func (m *move) image(spec *core.Spec, from, to core.Capabilities) error {
 		).WithHint("add --image IMAGE")
 	}
 	if spec.Python != "" && slices.Contains(from.Images, spec.Image) {
-		spec.Image = "" // not requested by the user: Python comes with an image of its own
+		spec.Image = "" // not requested by the user: Python selects its own image
 	}
 	own := spec.Image == core.HostImage || core.ImageFromPath(spec.Image) ||
 		slices.Contains(from.Images, spec.Image) && !from.Can(core.CapImages)
@@ -433,7 +433,7 @@ func (m *move) plan(ctx context.Context, p core.Provider, spec core.Spec) (roots
 	return roots, deleted, nil
 }
 
-// changes asks the source's provider what differs from the image. KindUnsupported: it cannot tell.
+// changes returns the source's differences from the image. KindUnsupported: the provider cannot list them.
 func (m *move) changes(ctx context.Context) ([]core.Change, error) {
 	differ, err := capable[core.Differ](m.s, m.source.Provider, "diff")
 	if err != nil {
@@ -442,8 +442,8 @@ func (m *move) changes(ctx context.Context) ([]core.Change, error) {
 	return differ.Diff(ctx, m.source.ID)
 }
 
-// rootOf is how a change is copied: a path with all below it, or, for a directory that only changed itself, with a
-// slash behind it.
+// rootOf returns the root to copy for a change: a path with all below it. For a directory that only changed itself, the
+// path ends with a slash.
 func (m *move) rootOf(ctx context.Context, p core.Provider, change core.Change) (string, error) {
 	if change.Kind == "added" {
 		return change.Path, nil
@@ -455,7 +455,7 @@ func (m *move) rootOf(ctx context.Context, p core.Provider, change core.Change) 
 	info, err := fsys.Stat(ctx, m.source.ID, change.Path)
 	switch {
 	case errors.Is(err, core.KindNotFound):
-		return "", nil // it is gone since
+		return "", nil // it was removed since
 	case err != nil:
 		return "", err
 	case info.Mode.IsDir():
@@ -472,7 +472,7 @@ func cleaned(paths []string) []string {
 	return list
 }
 
-// below says whether name is dir or in it. Both are clean, but that dir may end in a slash.
+// below reports whether name is dir or in it. Both are clean paths, but dir may end in a slash.
 func below(dir, name string) bool {
 	dir = strings.TrimSuffix(dir, "/")
 	return name == dir || strings.HasPrefix(name, dir+"/")

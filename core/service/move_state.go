@@ -14,13 +14,13 @@ import (
 	"github.com/seed-0724f904/sb/internal/seal"
 )
 
-// moveState is what is known of a move on disk while it is under way. It is written before the target is launched.
+// moveState is the state of a running move on disk. It is written before the launch of the target.
 type moveState struct {
 	Owner core.Owner `json:"owner"`
 	// Source is provider/id.
 	Source string `json:"source"`
 	To     string `json:"to"`
-	// Name is the target's, and Begun is before its lease: it is known by them until its id is.
+	// Name is the target's name, and Begun is before its lease. Both identify the target until its id is known.
 	Name   string    `json:"name,omitempty"`
 	Begun  time.Time `json:"begun,omitzero"`
 	Target string    `json:"target,omitempty"`
@@ -41,7 +41,7 @@ func (m *move) stateFile() string {
 	return filepath.Join(m.s.movesDir(), stateName(m.source.Provider, m.source.ID))
 }
 
-// remembered reads what an earlier move of the same sandbox left.
+// remembered reads the state of an earlier move of the same sandbox.
 func (m *move) remembered() (moveState, error) {
 	if m.stateFile() == "" {
 		return moveState{}, nil
@@ -49,7 +49,7 @@ func (m *move) remembered() (moveState, error) {
 	return readMove(m.stateFile())
 }
 
-// readMove reads one state; of a file that is not there it is empty.
+// readMove reads one state. For a missing file it returns the zero state.
 func readMove(name string) (moveState, error) {
 	var state moveState
 	text, err := os.ReadFile(name)
@@ -97,9 +97,9 @@ func (m *move) forget() error {
 	return forgetMove(m.stateFile())
 }
 
-// moving finds a sandbox by its name while it is moved, or was when the mover died: until the move has ended it, the
-// name is its own, although the half-made target has it, too, and may come first. KindNotFound: no such sandbox is
-// moved.
+// moving finds the source of a move by name, while the move runs or after its process died. The name means the source
+// until the move ends it, even if the unfinished target has the name, too, and comes first. KindNotFound: no sandbox
+// with this name is being moved.
 func (s *base) moving(ctx context.Context, name string) (core.Sandbox, core.Provider, error) {
 	none := notFound(name, nil)
 	if s.movesDir() == "" {
@@ -107,7 +107,7 @@ func (s *base) moving(ctx context.Context, name string) (core.Sandbox, core.Prov
 	}
 	files, err := filepath.Glob(filepath.Join(s.movesDir(), "*.json"))
 	if err != nil {
-		return core.Sandbox{}, nil, none // the pattern is ours
+		return core.Sandbox{}, nil, none // the pattern is constant
 	}
 	ctx, cancel := context.WithTimeout(ctx, providerTimeout)
 	defer cancel()
@@ -119,7 +119,7 @@ func (s *base) moving(ctx context.Context, name string) (core.Sandbox, core.Prov
 		provider, id, _ := strings.Cut(state.Source, "/")
 		lazy, err := s.provider(provider)
 		if err != nil {
-			continue // it is not configured any more
+			continue // it is no longer configured
 		}
 		source, at, err := s.resolveID(ctx, lazy, id)
 		if errors.Is(err, core.KindNotFound) || err == nil && (source.ID != id || source.Name != name ||
@@ -165,15 +165,15 @@ func (s *base) moveTarget(ctx context.Context, state moveState) (core.Sandbox, b
 	return found, err == nil && ours && found.State == core.StateRunning, nil
 }
 
-// pruneMoves ends the targets of moves whose process has died, for Prune: the sources are there still. Of a move whose
-// source is gone the target is all there is, and stays.
+// pruneMoves ends the targets of moves whose process has died, for Prune, because their sources still exist. If a
+// move's source has ended, the target is the only copy and stays.
 func (s *base) pruneMoves(ctx context.Context, opts PruneOptions, report *core.PruneReport) {
 	if s.movesDir() == "" {
 		return
 	}
 	names, err := filepath.Glob(filepath.Join(s.movesDir(), "*.json"))
 	if err != nil {
-		return // the pattern is ours
+		return // the pattern is constant
 	}
 	for _, name := range names {
 		state, err := readMove(name)
@@ -181,7 +181,7 @@ func (s *base) pruneMoves(ctx context.Context, opts PruneOptions, report *core.P
 			report.Failures = append(report.Failures, failure("moves", err))
 			continue
 		}
-		if state.Source == "" || !state.Owner.Gone() { // Source is empty if the file is gone again
+		if state.Source == "" || !state.Owner.Gone() { // Source is empty if the file was removed since
 			continue
 		}
 		if err := s.pruneMove(ctx, opts, name, state, report); err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// ran runs a line of shell and returns what it wrote.
+// ran runs a line of shell and returns its output.
 func ran(t *testing.T, s *service.Service, ref, line string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -184,7 +184,7 @@ func (f foreign) Capabilities() core.Capabilities {
 	return caps
 }
 
-// Python of a version comes with an image of its own: that the source's provider has a default one says nothing.
+// A Python version selects its own image. So the move does not warn about a default image of the source's provider.
 func TestMoveWithPython(t *testing.T) {
 	from := fake.NewKeeper(
 		fake.Options{Name: "cloud", IDPrefix: "clo-", Also: []core.Capability{core.CapBuild}}, fake.KeeperOptions{},
@@ -206,7 +206,8 @@ func TestMoveWithPython(t *testing.T) {
 	}
 }
 
-// The programs of a machine are nowhere else, also if the providers have other images.
+// The programs of a machine exist only there. So the target uses its own image, and the move warns, even if the
+// providers have other images.
 func TestMoveFromHostPrograms(t *testing.T) {
 	also := []core.Capability{core.CapImages}
 	from := fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-", Also: also}, fake.KeeperOptions{})
@@ -226,7 +227,7 @@ func TestMoveFromHostPrograms(t *testing.T) {
 	}
 }
 
-// A move that fails, or is given up, leaves the source as it was and nothing at the target.
+// A move that fails or is canceled leaves the source unchanged and no sandbox at the target.
 func TestMoveFailsWhole(t *testing.T) {
 	dir := t.TempDir()
 	s, _, engine := keepers(t, service.Options{StateDir: dir}, fake.KeeperOptions{})
@@ -265,7 +266,7 @@ func TestMoveFailsWhole(t *testing.T) {
 	}
 }
 
-// One whose process died is gone on with; one that somebody is about is left alone.
+// A move whose process died is resumed. A move whose process may still run is not touched.
 func TestMoveGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	s, _, _ := keepers(t, service.Options{StateDir: dir}, fake.KeeperOptions{})
@@ -290,7 +291,7 @@ func TestMoveGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	remember("1", "") // nothing is known of its owner
+	remember("1", "") // its owner is unknown
 	_, err = s.Sandboxes.Move(t.Context(), "cloud/dev", service.MoveOptions{To: "engine"})
 	wantKind(t, err, core.KindConflict)
 	remember("1", "another boot")
@@ -305,8 +306,8 @@ func TestMoveGoesOn(t *testing.T) {
 	}
 }
 
-// Until a move is over the name means its source, although the target has it, too, and comes first: it asks for the
-// move again.
+// Until a move is over, the name means its source, even if the target has the same name and comes first. So a repeated
+// command resumes the move.
 func TestMoveGoesOnByName(t *testing.T) {
 	dir := t.TempDir()
 	s, _, _ := keepers(t, service.Options{StateDir: dir}, fake.KeeperOptions{})
@@ -346,8 +347,8 @@ func TestMoveGoesOnByName(t *testing.T) {
 	}
 }
 
-// A state of a move that is empty, cut or of another sandbox is not believed: the file is named, and nothing is
-// launched or ended.
+// Move rejects a state that is empty, cut or of another sandbox. The error names the file, and no sandbox is launched
+// or ended.
 func TestDamagedMoveIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	s, _, _ := keepers(t, service.Options{StateDir: dir}, fake.KeeperOptions{})
@@ -389,14 +390,14 @@ func TestDamagedMoveIsNamed(t *testing.T) {
 	}
 }
 
-// dead is somebody of this machine before it was started again.
+// dead returns a process of this machine before its last boot.
 func dead() core.Owner {
 	owner := core.CurrentOwner("cli")
 	owner.BootID = "another boot"
 	return owner
 }
 
-// noting is a provider that keeps what stands about moves while it launches.
+// noting is a provider that records the files of moves while it launches.
 type noting struct {
 	*fake.Provider
 
@@ -421,7 +422,7 @@ func (n *noting) Launch(
 	return n.Provider.Launch(ctx, spec, lease, progress)
 }
 
-// Whatever is killed at the launch of the target: the next move and the next prune know of it.
+// If a crash interrupts the launch of the target, the next move resumes it and the next prune removes it.
 func TestMoveIsKnownBeforeItsTarget(t *testing.T) {
 	dir := t.TempDir()
 	from := fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-"}, fake.KeeperOptions{})
@@ -491,7 +492,7 @@ func TestMoveIsKnownBeforeItsTarget(t *testing.T) {
 	}
 	_, err = s.Sandboxes.Resolve(t.Context(), "plain/dev")
 	wantKind(t, err, core.KindNotFound)
-	// Somebody else's of the same name is not the move's.
+	// A sandbox of another owner with the same name is not the move's target.
 	other := interrupted(core.CurrentOwner("somebody"))
 	if report, err := s.Prune(t.Context(), service.PruneOptions{}); err != nil || len(report.Sandboxes) != 0 {
 		t.Errorf("prune removes somebody's: %+v, %v", report, err)
@@ -499,7 +500,7 @@ func TestMoveIsKnownBeforeItsTarget(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Join(dir, "moves")); err != nil || len(left) != 0 {
 		t.Errorf("left are %v, %v", left, err)
 	}
-	// Of one whose source is gone the target is all there is.
+	// If the source is gone, the target is the only copy.
 	if err := s.Sandboxes.Terminate(t.Context(), other.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -512,7 +513,7 @@ func TestMoveIsKnownBeforeItsTarget(t *testing.T) {
 	}
 }
 
-// losing is a provider in which a directory goes away between being seen and being read, once.
+// losing is a provider in which a directory disappears once, between its listing and its read.
 type losing struct {
 	*fake.Keeper
 
@@ -564,7 +565,7 @@ func TestMoveWhileFilesGoAway(t *testing.T) {
 	}
 }
 
-// hiding is a provider in which one file may not be read.
+// hiding is a provider with one unreadable file.
 type hiding struct {
 	*fake.Keeper
 
@@ -578,7 +579,7 @@ func (h *hiding) Export(ctx context.Context, id, name string) (io.ReadCloser, er
 	return h.Keeper.Export(ctx, id, name)
 }
 
-// A file that the user may not read is left out, and all around it comes along.
+// A move skips an unreadable file and copies the others.
 func TestMoveWithoutWhatCannotBeRead(t *testing.T) {
 	from := &hiding{
 		fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-"}, fake.KeeperOptions{}), "/root/deep/secret",
@@ -608,7 +609,7 @@ func TestMoveWithoutWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// spoiling is a provider whose disk changes what is written to it.
+// spoiling is a provider whose disk corrupts written content.
 type spoiling struct{ *fake.Provider }
 
 func (s *spoiling) Import(ctx context.Context, id, dir string, archive io.Reader, opts core.ImportOptions) error {
@@ -618,7 +619,7 @@ func (s *spoiling) Import(ctx context.Context, id, dir string, archive io.Reader
 	return s.WriteFile(ctx, id, "/root/deep/file", strings.NewReader("onE\n"), core.WriteOptions{})
 }
 
-// The source stays until the files at the target have proved themselves.
+// The source stays until the files at the target are verified.
 func TestMoveProvesItsFiles(t *testing.T) {
 	from := fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-"}, fake.KeeperOptions{})
 	to := &spoiling{fake.New(fake.Options{Name: "plain", IDPrefix: "pla-"})}
@@ -640,8 +641,8 @@ func TestMoveProvesItsFiles(t *testing.T) {
 	wantKind(t, err, core.KindNotFound)
 }
 
-// Two moves of one sandbox in one process, as two calls of a program that serves several: the second is refused while
-// the first is about it, and ends nothing of what that one has made.
+// Two moves of one sandbox run in one process. The second fails while the first runs, and does not end the target of
+// the first.
 func TestMoveOnceAtATime(t *testing.T) {
 	for name, dir := range map[string]string{"with a state directory": t.TempDir(), "without": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -670,7 +671,7 @@ func TestMoveOnceAtATime(t *testing.T) {
 	}
 }
 
-// A source that ends in the middle: that is no success, and what was copied is all there is.
+// If the source ends during a move, the move fails, and the target stays as the only copy.
 func TestMoveWhoseSourceEnds(t *testing.T) {
 	dir := t.TempDir()
 	s, cloud, _ := keepers(t, service.Options{StateDir: dir}, fake.KeeperOptions{})

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// modeBits are those of a file's mode in an archive (POSIX pax, c_mode).
+// modeBits are the bits of a file's mode in an archive (POSIX pax, c_mode).
 const modeBits = 0o7777
 
 // archiveMode is a mode as archives have it.
@@ -32,9 +32,9 @@ func archiveMode(mode fs.FileMode) int64 {
 	return bits
 }
 
-// movedTree copies files from one sandbox to another as one archive, and knows afterwards what they were.
+// movedTree copies files from one sandbox to another as one archive, and records a summary of each file.
 type movedTree struct {
-	// sums has, by path, what a file is: type, mode, and a link's target or a hash of the content.
+	// sums has a summary of each file by path: type, mode, and a link's target or a hash of the content.
 	sums       map[string]string
 	bytes      int64
 	unreadable []string
@@ -42,7 +42,7 @@ type movedTree struct {
 	report     func(done int64)
 }
 
-// copy copies the roots: each with all below it, or with a slash at its end the directory alone.
+// copy copies the roots. Each root includes all below it; a slash at its end means the directory alone.
 func (t *movedTree) copy(
 	ctx context.Context, from core.FileSystem, source string, into core.FileSystem, target string, roots []string,
 	keepOwner bool,
@@ -77,8 +77,8 @@ func (t *movedTree) write(ctx context.Context, fsys core.FileSystem, id string, 
 	return nil
 }
 
-// root writes one root. It skips unreadable files and files that disappear meanwhile: the rest of their directory is
-// then copied entry by entry.
+// root writes one root. It skips unreadable files and files that disappear during the copy. The rest of their directory
+// is then copied entry by entry.
 func (t *movedTree) root(ctx context.Context, fsys core.FileSystem, id, root string, w *tar.Writer) error {
 	if name, alone := strings.CutSuffix(root, "/"); alone {
 		info, err := fsys.Stat(ctx, id, name)
@@ -101,7 +101,7 @@ func (t *movedTree) root(ctx context.Context, fsys core.FileSystem, id, root str
 	case statErr != nil:
 		return t.without(root, statErr)
 	case !info.Mode.IsDir() && errors.Is(err, core.KindNotFound):
-		return err // there is another one by now
+		return err // another file has the name by now
 	case !info.Mode.IsDir():
 		return t.without(root, err)
 	}
@@ -120,8 +120,8 @@ func (t *movedTree) root(ctx context.Context, fsys core.FileSystem, id, root str
 	return nil
 }
 
-// without notes that a file is left out, if err says that it may not be read, or forgives that it is not there any
-// more.
+// without records a skipped file if err is a refused read. It ignores a file that has disappeared, and returns other
+// errors.
 func (t *movedTree) without(name string, err error) error {
 	if errors.Is(err, core.KindUnauthorized) {
 		t.unreadable = append(t.unreadable, name)
@@ -130,7 +130,7 @@ func (t *movedTree) without(name string, err error) error {
 	return gone(err)
 }
 
-// gone forgives that a file is not there any more.
+// gone returns nil for a file that has disappeared, and err otherwise.
 func gone(err error) error {
 	if errors.Is(err, core.KindNotFound) {
 		return nil
@@ -138,10 +138,10 @@ func gone(err error) error {
 	return err
 }
 
-// errBroken says that an archive broke off within a file, after which nothing can be added to what was written.
+// errBroken reports an archive that broke off within a file. No entry can follow that.
 var errBroken = errors.New("the archive broke off within a file")
 
-// export writes what Export gives of a path.
+// export writes the archive of Export for a path.
 func (t *movedTree) export(ctx context.Context, fsys core.FileSystem, id, root string, w *tar.Writer) (err error) {
 	archive, err := fsys.Export(ctx, id, root)
 	if err != nil {
@@ -192,7 +192,7 @@ func (t *movedTree) export(ctx context.Context, fsys core.FileSystem, id, root s
 
 func hexOf(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
-// note remembers what a file is.
+// note records the summary of a file.
 func (t *movedTree) note(name string, header *tar.Header, content string) {
 	switch header.Typeflag {
 	case tar.TypeDir:
@@ -206,7 +206,7 @@ func (t *movedTree) note(name string, header *tar.Header, content string) {
 	}
 }
 
-// prove reads everything back from the target and compares it.
+// prove reads all files back from the target and compares them.
 func (t *movedTree) prove(ctx context.Context, fsys core.FileSystem, id string) error {
 	there := movedTree{sums: map[string]string{}, roots: t.roots}
 	if err := there.write(ctx, fsys, id, tar.NewWriter(io.Discard)); err != nil {

@@ -20,7 +20,7 @@ import (
 // ownerFile is where a state directory keeps the random part of its owner's id.
 const ownerFile = "owner"
 
-// identity is who this state directory and user are as an owner of sandboxes. The zero dir is an owner of this process
+// identity identifies this state directory and user as an owner of sandboxes. Without dir the owner is this process
 // alone.
 type identity struct {
 	dir  string
@@ -29,8 +29,8 @@ type identity struct {
 	err  error
 }
 
-// get returns the owner's id: the same for each process of one user over one state directory, and another for everybody
-// else. It is made when it is first needed.
+// get returns the owner's id. All processes of one user with one state directory have the same id. The first call makes
+// it.
 func (i *identity) get() (string, error) {
 	i.once.Do(func() {
 		seed := rand.Text()
@@ -45,8 +45,8 @@ func (i *identity) get() (string, error) {
 	return i.id, i.err
 }
 
-// ownerSeed reads the random text of a state directory, or makes it. If several processes make it at once, the first
-// one counts.
+// ownerSeed reads the random text of a state directory, or creates it. If several processes create it at once, the
+// first one wins.
 func ownerSeed(dir string) (string, error) {
 	file := filepath.Join(dir, ownerFile)
 	seed, err := readOwner(file)
@@ -97,7 +97,7 @@ func stateError(dir string, err error) error {
 		WithHint("set XDG_STATE_HOME to a directory that you can write")
 }
 
-// asOwner is this process as the owner of what it launches.
+// asOwner returns this process as the owner of its sandboxes.
 func (s *base) asOwner() (core.Owner, error) {
 	id, err := s.identity.get()
 	owner := s.owner
@@ -106,8 +106,8 @@ func (s *base) asOwner() (core.Owner, error) {
 }
 
 // Mine splits sandboxes into those of this user and state directory and those of others, for operations on all of them.
-// At a provider that is not shared, all are this user's. At a shared one, a sandbox without an owner is among the
-// others.
+// At a provider that is not shared, all belong to this user. At a shared one, a sandbox without an owner counts as
+// another's.
 func (s Sandboxes) Mine(boxes []core.Sandbox) (mine, others []core.Sandbox, err error) {
 	shared := map[string]bool{}
 	mine = []core.Sandbox{}

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// At a shared provider, operations on all sandboxes affect only one's own: not those of another state directory, and
+// At a shared provider, operations on all sandboxes affect only this owner's: not those of another state directory, and
 // not those without an owner.
 func TestAllAffectsOnlyOwnSandboxes(t *testing.T) {
 	home := t.TempDir()
@@ -49,7 +49,7 @@ func TestAllAffectsOnlyOwnSandboxes(t *testing.T) {
 			t.Errorf("mine: %+v, others: %+v, %v", mine, others, err)
 		}
 	}
-	// Others' sandboxes do not count for the quota.
+	// Sandboxes of other owners do not count toward the quota.
 	if _, err := s.Sandboxes.Launch(t.Context(), core.Spec{Name: "third"}, LaunchOptions{}); err != nil {
 		t.Error(err)
 	}

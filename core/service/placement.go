@@ -22,7 +22,7 @@ type Placement struct {
 type Candidate struct {
 	Provider string `json:"provider"`
 	OK       bool   `json:"ok"`
-	// Why names the missing feature, or says that nothing is missing.
+	// Why names the missing feature, or reports that none is missing.
 	Why  string `json:"why"`
 	Hint string `json:"hint,omitempty"`
 	kind core.Kind
@@ -30,8 +30,8 @@ type Candidate struct {
 	missing []string
 }
 
-// Explain reports which provider Launch would choose for spec, without launching. It asks providers in placement order.
-// It does not contact those whose Capabilities exclude the spec.
+// Explain reports which provider Launch would choose for spec, without launching. It checks providers in placement
+// order. It does not contact providers whose Capabilities exclude the spec.
 func (s Sandboxes) Explain(ctx context.Context, spec core.Spec) (Placement, error) {
 	spec, defaultLimits, _, err := s.prepare(ctx, spec)
 	if err != nil {
@@ -40,7 +40,7 @@ func (s Sandboxes) Explain(ctx context.Context, spec core.Spec) (Placement, erro
 	return s.place(ctx, spec, defaultLimits, true)
 }
 
-// place considers the providers in order. With all it continues after the first that fits.
+// place checks the providers in order. With all it continues after the first match.
 func (s *base) place(ctx context.Context, spec core.Spec, defaultLimits []defaultLimit, all bool) (Placement, error) {
 	lazies := s.lazyProviders
 	if spec.Provider != "" && spec.Provider != core.ProviderAuto {
@@ -156,7 +156,7 @@ func lacks(caps core.Capabilities, spec core.Spec) []string {
 	return missing
 }
 
-// refusal is the error of a launch whose placement has no choice.
+// refusal returns the error of a launch without a suitable provider.
 func (s *base) refusal(p Placement, spec core.Spec, defaultLimits []defaultLimit) error {
 	if len(p.Candidates) == 0 {
 		return core.Errorf(core.KindUnavailable, "launch", spec.Name, "no provider is configured")
@@ -188,7 +188,7 @@ func (s *base) refusal(p Placement, spec core.Spec, defaultLimits []defaultLimit
 
 const providersHint = "sb provider ls --json lists what each provider supports"
 
-// fitting names the providers whose capabilities include the spec, in placement order.
+// fitting returns the providers whose capabilities include the spec, in placement order.
 func (s *base) fitting(spec core.Spec, defaultLimits []defaultLimit) []string {
 	var names []string
 	for _, lazy := range s.lazyProviders {

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// A GPU that is not there is said with what is.
+// The error for a missing GPU names the available ones.
 func TestGPUThatIsNotThere(t *testing.T) {
 	p := fake.New(fake.Options{Also: []core.Capability{core.CapGPU}, GPUs: map[string]int{"A10G": 4, "H100": 8}})
 	defer p.Shutdown()

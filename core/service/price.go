@@ -6,7 +6,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// costOf returns what a sandbox has cost until now, or nil where its provider has no prices.
+// costOf returns the cost of a sandbox until now, or nil if its provider has no prices.
 func (s *base) costOf(sb core.Sandbox) *core.Cost {
 	prices, priced := s.prices[sb.Provider]
 	if !priced {
@@ -24,7 +24,7 @@ func (s *base) costOf(sb core.Sandbox) *core.Cost {
 	return cost
 }
 
-// chargedTime returns for how long a sandbox has been charged. One that is queued has cost nothing yet.
+// chargedTime returns the time for which a sandbox has been charged. A queued sandbox has cost nothing yet.
 func (s *base) chargedTime(sb core.Sandbox) time.Duration {
 	if sb.State == core.StateQueued {
 		return 0
@@ -44,7 +44,7 @@ func charged(sb core.Sandbox) time.Time {
 	return sb.Started
 }
 
-// gpuLifetime is how long a sandbox with a GPU lives that costs money and has no lifetime of its own.
+// gpuLifetime is the default lifetime of a sandbox with a GPU that costs money.
 const gpuLifetime = core.Duration(time.Hour)
 
 // boundGPU shortens the default lifetime of a sandbox with a GPU where GPUs have a price. It reports whether it did.
@@ -60,7 +60,7 @@ func (s *base) boundGPU(spec *core.Spec, requested core.Duration) bool {
 	return true
 }
 
-// budget bounds the lifetime of a launch by what it may cost. asked is the lifetime that was asked for, or 0.
+// budget bounds the lifetime of a launch by its cost limit. requested is the lifetime of the request, or 0.
 func (s *base) budget(spec *core.Spec, provider string, requested core.Duration) error {
 	if err := s.knowsPrices(*spec, provider); err != nil {
 		return err
@@ -96,8 +96,8 @@ func (s *base) knowsPrices(spec core.Spec, provider string) error {
 		WithHint("sb config get prices.%s, or bound it with --timeout", provider)
 }
 
-// affordable returns how long a sandbox can live on what is left of its MaxCost if it costs the most that it can, in
-// whole seconds. Where nothing is charged, or nothing bounds it, bounded is false.
+// affordable returns how long a sandbox can live on the rest of its MaxCost at the highest rate, in whole seconds.
+// bounded is false if the sandbox costs nothing or has no limit.
 func (s *base) affordable(
 	spec core.Spec, provider string, chargedTime time.Duration,
 ) (longest core.Duration, bounded bool, err error) {
@@ -119,7 +119,7 @@ func (s *base) affordable(
 	return core.Duration(time.Duration(seconds) * time.Second), true, nil
 }
 
-// checkBudget refuses a lifetime from now on that costs more than the sandbox may.
+// checkBudget returns an error if a lifetime of timeout after now costs more than the sandbox may.
 func (s *base) checkBudget(sb core.Sandbox, timeout time.Duration) error {
 	longest, bounded, err := s.affordable(sb.Spec, sb.Provider, s.chargedTime(sb))
 	if err != nil || !bounded {

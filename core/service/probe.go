@@ -44,7 +44,7 @@ func (s Sandboxes) WaitReady(ctx context.Context, ref string) error {
 		if failed == nil {
 			return nil
 		}
-		if ctx.Err() != nil { // which says nothing of the sandbox
+		if ctx.Err() != nil { // which is no result of the probe
 			return notReady(ctx, sb, ref, last)
 		}
 		last = failed
@@ -66,8 +66,8 @@ func (s Sandboxes) WaitReady(ctx context.Context, ref string) error {
 	}
 }
 
-// notReady is the error of a wait that ended before the sandbox was ready. last is what the last attempt found, nil is
-// not known.
+// notReady is the error of a wait that ended before the sandbox was ready. last is the result of the last attempt, or
+// nil.
 func notReady(ctx context.Context, sb core.Sandbox, ref string, last error) error {
 	e := core.Errorf(core.KindOf(ctx.Err()), "wait", ref, "it is not ready yet")
 	if last != nil {

@@ -16,15 +16,16 @@ type ProviderStatus struct {
 	Capabilities core.Capabilities `json:"capabilities"`
 	// Usable reports whether sandboxes can be launched there now. If not, Error and Hint have the reason.
 	Usable bool `json:"usable"`
-	// NotSetUp means that it is unusable because it was never set up. That is no fault unless the user wants to use it.
+	// NotSetUp means that the provider is unusable because it was never set up. That is a fault only if the user selects
+	// it.
 	NotSetUp bool           `json:"not_set_up,omitempty"`
 	Error    string         `json:"error,omitempty"`
 	Hint     string         `json:"hint,omitempty"`
 	Findings []core.Finding `json:"findings,omitempty"`
 }
 
-// List asks every provider, all at once, whether it is usable. With findings
-// it looks closer, which takes longer. The result is in placement order.
+// List returns the status of every provider, in placement order. It checks them concurrently. With findings it checks
+// more, which takes longer.
 func (s Providers) List(ctx context.Context, findings bool) []ProviderStatus {
 	statuses := make([]ProviderStatus, len(s.lazyProviders))
 	var wg sync.WaitGroup
@@ -48,7 +49,7 @@ func (s Providers) Names() []string {
 	return names
 }
 
-// Capabilities returns what a provider can do, without asking whether it is usable.
+// Capabilities returns a provider's capabilities, without a check that it is usable.
 func (s Providers) Capabilities(name string) (core.Capabilities, error) {
 	lazy, err := s.provider(name)
 	if err != nil {
@@ -61,7 +62,7 @@ func (s Providers) Capabilities(name string) (core.Capabilities, error) {
 	return p.Capabilities(), nil
 }
 
-// Status is List for one of them. KindUsage: there is no provider of that name.
+// Status is List for one provider. KindUsage: there is no provider of that name.
 func (s Providers) Status(ctx context.Context, name string, findings bool) (ProviderStatus, error) {
 	lazy, err := s.provider(name)
 	if err != nil {
@@ -72,7 +73,7 @@ func (s Providers) Status(ctx context.Context, name string, findings bool) (Prov
 	return s.priced(lazy.status(ctx, findings)), nil
 }
 
-// priced adds what GPUs cost, unless the provider tells that itself.
+// priced adds the prices of GPUs, unless the provider reports them.
 func (s *base) priced(status ProviderStatus) ProviderStatus {
 	if prices, ok := s.prices[status.Name]; ok && status.Capabilities.GPUPrices == nil {
 		status.Capabilities.GPUPrices = prices.GPUPrices()
@@ -99,7 +100,7 @@ func (l *lazyProvider) status(ctx context.Context, findings bool) ProviderStatus
 	return st
 }
 
-// lazyProvider opens a provider once, when it is first needed.
+// lazyProvider opens a provider once, on first use.
 type lazyProvider struct {
 	factory  core.Factory
 	mu       sync.Mutex

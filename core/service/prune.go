@@ -87,7 +87,7 @@ func (s *Service) Prune(ctx context.Context, opts PruneOptions) (report core.Pru
 func (s *base) prunable(sb core.Sandbox, olderThan time.Duration) bool {
 	if !sb.State.Live() {
 		ended := sb.Ended
-		if ended.IsZero() { // the end of a lost one is unknown
+		if ended.IsZero() { // the end of a lost sandbox is unknown
 			ended = slices.MaxFunc([]time.Time{sb.Created, sb.Started, sb.LastActive}, time.Time.Compare)
 		}
 		return s.now().Sub(ended) >= olderThan
@@ -105,7 +105,7 @@ func (s *base) prunable(sb core.Sandbox, olderThan time.Duration) bool {
 	return expired || sb.Orphaned() && (sb.Lease.Bound || !sb.Lease.Renewed || !s.renews(sb.Provider))
 }
 
-// renews says whether a provider can change how long a sandbox lives.
+// renews reports whether a provider can change the lifetime of a sandbox.
 func (s *base) renews(provider string) bool {
 	_, err := capable[core.Renewer](s, provider, "timeout")
 	return err == nil

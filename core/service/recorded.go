@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// recordedExecs is how many commands of a sandbox recorded returns, the newest ones. Each costs a call.
+	// recordedExecs bounds the commands of a sandbox that recorded returns; it returns the newest. Each costs a call.
 	recordedExecs = 200
 	// recordedAtOnce is how many of these calls are made at the same time.
 	recordedAtOnce = 16
 )
 
-// recorded returns the commands of a sandbox that the audit log has, oldest first. It is for a provider that keeps no
-// journal. The provider reports how each command ended; commands that it no longer knows are left out.
+// recorded returns the commands of a sandbox from the audit log, oldest first. It is for a provider without a journal.
+// The provider reports the exit of each command. Commands that the provider has forgotten are left out.
 func (s *base) recorded(ctx context.Context, sb core.Sandbox, finder core.ExecFinder) ([]core.Exec, error) {
 	var execs []core.Exec
 	for record, err := range (Records{s}).History(ctx, HistoryFilter{Sandbox: sb.ID, Op: "exec"}) {

@@ -10,17 +10,17 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Scope narrows what one user of a shared Service sees and may do. The zero value narrows nothing.
+// Scope limits one user of a shared Service. The zero value limits nothing.
 type Scope struct {
 	// Actor replaces Options.Actor: "mcp/9f3c".
 	Actor string
-	// Labels are put on every launch. A sandbox that lacks one of them is not there:
-	// not listed, not found by any reference, not named in errors.
+	// Labels are added to every launch. A sandbox without one of them is invisible: it is in no list, no reference finds
+	// it, and no error names it.
 	Labels map[string]string
-	// NamePrefix begins the name of every launch; it is added where it is missing.
+	// NamePrefix begins the name of every launch; a launch adds it to other names.
 	NamePrefix string
-	// VolumePrefix begins the name of every volume that a launch mounts; it is added where it is missing. With Labels,
-	// secrets that a provider keeps are refused: they belong to all who use it.
+	// VolumePrefix begins the name of every volume that a launch mounts; a launch adds it to other names. With Labels, a
+	// launch cannot use secrets that a provider keeps, because they belong to all users.
 	VolumePrefix string
 	// MaxSandboxes bounds the live sandboxes that the scope sees and that have Counted; 0 is no bound.
 	MaxSandboxes int
@@ -29,12 +29,12 @@ type Scope struct {
 	Policy  LaunchPolicy
 }
 
-// LaunchPolicy says what may be launched. A zero field allows everything.
+// LaunchPolicy limits launches. A zero field allows all values.
 type LaunchPolicy struct {
-	// Provider is the only one; it is taken where the spec names none.
+	// Provider is the only allowed one. It is the default if the spec names none.
 	Provider string
-	// Template is what every launch starts from. A launch may then name only who it is, what it is given (variables
-	// and secrets of its own), where commands start, and a shorter lifetime.
+	// Template is the start of every launch. A launch may then set only its name, app and labels, its own variables and
+	// secrets, the working directory, and a shorter lifetime.
 	Template string
 	// Images lists the images that may be started from. With it Dockerfiles, snapshots, checkpoints and Python of a
 	// version are refused.
@@ -51,9 +51,9 @@ type LaunchPolicy struct {
 	NoHostPaths bool
 }
 
-// Within returns a view of s that is narrowed by scope: by its labels beside those of s, by the rest
-// instead of what s has. It shares providers, audit log and events with s, and is not to be closed.
-// Events, Prune and Providers are not narrowed.
+// Within returns a view of s that is narrowed by scope. The labels add to those of s; the other fields replace those of
+// s. The view shares providers, audit log and events with s, and must not be closed. Events, Prune and Providers are
+// not narrowed.
 func (s *Service) Within(scope Scope) *Service {
 	narrow := *s.base
 	if scope.Actor != "" {
@@ -69,7 +69,7 @@ func (s *Service) Within(scope Scope) *Service {
 	return grouped(&narrow)
 }
 
-// sees says whether a sandbox exists for this service.
+// sees reports whether a sandbox is visible to this service.
 func (s *base) sees(sb core.Sandbox) bool { return hasLabels(sb, s.scope.Labels) }
 
 func hasLabels(sb core.Sandbox, labels map[string]string) bool {
@@ -81,7 +81,7 @@ func hasLabels(sb core.Sandbox, labels map[string]string) bool {
 	return true
 }
 
-// admit applies the scope to a launch: what it fixes is filled in, what it forbids is refused.
+// admit applies the scope to a launch. It fills in fixed fields and returns an error for forbidden ones.
 func (s *base) admit(spec *core.Spec) error {
 	if prefix := s.scope.NamePrefix; prefix != "" && !strings.HasPrefix(spec.Name, prefix) {
 		if spec.Name == "" {
@@ -115,7 +115,7 @@ func (s *base) admit(spec *core.Spec) error {
 	return nil
 }
 
-// refuse says what a policy does not allow.
+// refuse returns the error for a field that a policy does not allow.
 func refuse(field, requested, allowed string) error {
 	return core.Errorf(core.KindUnauthorized, "launch", "", "%s %s is not allowed here", field, requested).
 		WithHint("allowed: %s", allowed)
@@ -130,7 +130,7 @@ func (p LaunchPolicy) admit(spec *core.Spec) error {
 	}
 	if len(p.Images) > 0 && p.Template == "" {
 		switch {
-		case spec.Python != "": // it comes with an image of its own
+		case spec.Python != "": // it selects its own image
 			return refuse("Python", spec.Python, "images "+strings.Join(p.Images, ", "))
 		case spec.Dockerfile+spec.Snapshot+spec.Checkpoint+spec.Template != "":
 			return refuse("starting from", spec.Dockerfile+spec.Snapshot+spec.Checkpoint+spec.Template, "images "+

@@ -97,7 +97,7 @@ func TestPolicy(t *testing.T) {
 	for name, test := range map[string]struct {
 		policy LaunchPolicy
 		spec   core.Spec
-		want   func(core.Spec) bool // nil: it is refused
+		want   func(core.Spec) bool // nil: it is an error
 	}{
 		"image taken": {LaunchPolicy{Images: []string{"a", "b"}}, core.Spec{}, func(s core.Spec) bool {
 			return s.Image == "a"
@@ -166,7 +166,7 @@ func TestPolicy(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, spec, err)
 		}
 	}
-	// Before defaults are filled in and before any provider is asked.
+	// The check comes before defaults and before any call of a provider.
 	s, one, _ := service(t, Options{})
 	if _, err := s.Within(Scope{Policy: LaunchPolicy{Images: []string{"a"}}}).
 		Sandboxes.Launch(t.Context(), core.Spec{Image: "b"}, LaunchOptions{}); !errors.Is(err, core.KindUnauthorized) ||
@@ -180,7 +180,7 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// A template fills in what a launch leaves open; where a policy fixes it, it says nearly all.
+// A template fills in the open fields of a launch. If a policy fixes the template, the launch can set few others.
 func TestTemplates(t *testing.T) {
 	hour := core.Duration(time.Hour)
 	base := core.Spec{
@@ -191,7 +191,7 @@ func TestTemplates(t *testing.T) {
 	for name, test := range map[string]struct {
 		policy LaunchPolicy
 		spec   core.Spec
-		kind   core.Kind // of the refusal, where want is nil
+		kind   core.Kind // of the refusal, if want is nil
 		want   func(core.Spec) bool
 	}{
 		"filled in": {LaunchPolicy{}, core.Spec{Template: "t"}, 0, func(s core.Spec) bool {
@@ -260,7 +260,8 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// A template's secret has a value: its own, or the launch's. One that has none is not launched as if it were empty.
+// A template's secret has a value: its own, or the launch's. A secret without a value fails the launch instead of being
+// empty.
 func TestSecretsOfATemplate(t *testing.T) {
 	base := core.Spec{
 		Secrets: []core.Secret{
@@ -295,8 +296,8 @@ func TestWhatIsExplainedIsWhatIsLaunched(t *testing.T) {
 	}
 }
 
-// Explained are the limits that the defaults add, too, and marked. Require checks all of them, and names each that is
-// not held. A default that the provider does not support is no limit of the sandbox.
+// Explain includes and marks the limits that the defaults add. Require checks all limits and names each one that is not
+// enforced. A default that the provider does not support is no limit of the sandbox.
 func TestRequireChecksEveryLimit(t *testing.T) {
 	s, _, _ := service(t, Options{Defaults: core.Spec{Memory: core.GiB, Disk: core.GiB}})
 	for _, named := range []core.Bytes{0, core.GiB} {
@@ -330,7 +331,7 @@ func TestRequireChecksEveryLimit(t *testing.T) {
 	}
 }
 
-// Every field of a template reaches the launch: one that is added to Spec must be added to complete, too.
+// Every field of a template reaches the launch: a new field of Spec must be added to complete, too.
 func TestCompleteTakesEveryField(t *testing.T) {
 	base := core.Spec{}
 	fields := reflect.ValueOf(&base).Elem()
@@ -340,13 +341,13 @@ func TestCompleteTakesEveryField(t *testing.T) {
 	base.Template, base.Dockerfile, base.Snapshot, base.Checkpoint = "", "", "", ""
 	var spec core.Spec
 	complete(&spec, base)
-	spec.Name = base.Name // which is each launch's own
+	spec.Name = base.Name // each launch has its own name
 	if diff := cmp.Diff(base, spec, cmp.AllowUnexported(core.SecretValue{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
-// fillValue gives a field of a Spec something that is not zero.
+// fillValue sets a field of a Spec to a value that is not zero.
 func fillValue(t *testing.T, v reflect.Value) {
 	t.Helper()
 	switch v.Kind() {

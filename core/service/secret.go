@@ -6,7 +6,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// GivenSecrets returns the secrets that a sandbox was given, with their values.
+// GivenSecrets returns the secrets of a sandbox, with their values.
 func (s Sandboxes) GivenSecrets(ctx context.Context, ref string) ([]core.Secret, error) {
 	sb, _, err := s.resolve(ctx, ref)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Secrets lists the secrets that a provider keeps; "" asks all providers.
+// Secrets lists the secrets that a provider keeps; "" means all providers.
 func (s Stores) Secrets(ctx context.Context, provider string) (Inventory[core.SecretInfo], error) {
 	return inventory(ctx, s.base, provider, "secret ls", core.SecretStore.Secrets)
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/seed-0724f904/sb/core/price"
 )
 
-// Options is what a Service is made of.
+// Options are the options of New.
 type Options struct {
 	// Factories are the providers in placement order.
 	Factories []core.Factory
 	// Actor is the frontend, as in Owner.Actor.
 	Actor  string
 	Quotas Quotas
-	// Defaults fill in what a launch spec leaves open.
+	// Defaults fill in the open fields of a launch spec.
 	Defaults core.Spec
-	// Templates finds what Spec.Template names; nil knows none.
+	// Templates finds the template of Spec.Template; nil has none.
 	Templates Templates
-	// Prices are what providers charge, by their names. One that is not there costs nothing.
+	// Prices are the prices of providers, by name. A provider without an entry costs nothing.
 	Prices map[string]price.Table
 	// StateDir is where the audit log is kept; "" keeps none.
 	StateDir string
@@ -54,9 +54,9 @@ type (
 	Files struct{ *base }
 	// Ports connects to the ports of sandboxes.
 	Ports struct{ *base }
-	// Stores are what providers keep: images, volumes, secrets, environments, snapshots, checkpoints, apps.
+	// Stores manage the objects that providers keep: images, volumes, secrets, environments, snapshots, checkpoints, apps.
 	Stores struct{ *base }
-	// Policy changes and explains what a sandbox may do, and how well its provider enforces that.
+	// Policy changes and explains the limits of a sandbox, and how well its provider enforces them.
 	Policy struct{ *base }
 	// Providers are the configured providers.
 	Providers struct{ *base }
@@ -64,14 +64,14 @@ type (
 	Records struct{ *base }
 )
 
-// grouped returns the Service whose groups share b.
+// grouped returns a Service with b in all groups.
 func grouped(b *base) *Service {
 	return &Service{
 		Sandboxes{b}, Execs{b}, Files{b}, Ports{b}, Stores{b}, Policy{b}, Providers{b}, Records{b}, b,
 	}
 }
 
-// base is what the groups share: the state, and the steps that their methods have in common.
+// base holds the shared state of the groups, and the common steps of their methods.
 type base struct {
 	lazyProviders []*lazyProvider
 	owner         core.Owner // without its ID, see asOwner
@@ -119,7 +119,7 @@ func New(opts Options) *Service {
 	return grouped(s)
 }
 
-// Close ends subscriptions and closes the providers that were opened. Sandboxes go on.
+// Close ends subscriptions and closes the providers that were opened. Sandboxes keep running.
 func (s *Service) Close() error {
 	s.broker.close()
 	var first error
@@ -135,7 +135,7 @@ func (s *base) withDefaults(spec core.Spec) core.Spec {
 	spec = spec.Clone()
 	fill(&spec.Provider, s.defaults.Provider)
 	if spec.Checkpoint != "" {
-		return spec // it has what it had when it was kept
+		return spec // it keeps its fields from the checkpoint
 	}
 	for _, f := range core.Fields() {
 		f.Fill(&spec, s.defaults)

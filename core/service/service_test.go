@@ -182,7 +182,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// Who says which sandbox it is, with its provider or without, has no others listed.
+// A reference by id, with its provider or without, does not need a list of sandboxes.
 func TestAnIDIsAskedFor(t *testing.T) {
 	s, one, _ := service(t, Options{})
 	one.boxes = []core.Sandbox{{ID: "one-0", Name: "dev", Provider: "one", State: core.StateRunning}}
@@ -217,7 +217,7 @@ func TestOneProviderDownHidesNoOther(t *testing.T) {
 	}
 }
 
-// One that is not there has no sandboxes and is no failure, unless it is the one that was asked for.
+// A provider that is not installed has no sandboxes. It is a failure only if the filter names it.
 func TestListOfAnAbsentProvider(t *testing.T) {
 	one := &absentShelf{shelf{name: "one", down: core.Errorf(core.KindUnavailable, "check", "", "it is not installed")}}
 	s := New(Options{Factories: []core.Factory{{Name: "one", Open: func() (core.Provider, error) { return one, nil }}}})
@@ -230,7 +230,7 @@ func TestListOfAnAbsentProvider(t *testing.T) {
 	}
 }
 
-// absentShelf has nothing where nothing is installed.
+// absentShelf is a provider that is not installed.
 type absentShelf struct{ shelf }
 
 func (p *absentShelf) List(context.Context) ([]core.Sandbox, error) { return nil, nil }
@@ -260,7 +260,7 @@ func TestQuotas(t *testing.T) {
 	}
 }
 
-// meeting lets launches pass only together: each was let in before any other existed.
+// meeting lets launches pass only together, so that the check of each comes before any other sandbox exists.
 type meeting struct {
 	*shelf
 	all sync.WaitGroup
@@ -326,7 +326,7 @@ func TestHistoryThatIsCanceledSaysSo(t *testing.T) {
 	}
 }
 
-// A reader sees records that are rotated meanwhile, and sees each once.
+// A reader sees each record once, even if the log is rotated during the read.
 func TestHistoryOverARotation(t *testing.T) {
 	dir := t.TempDir()
 	s, _, _ := service(t, Options{StateDir: dir})
@@ -365,7 +365,7 @@ func TestDamagedAuditLinesAreNamed(t *testing.T) {
 		return `{"op":"` + op + `","time":"2026-01-02T00:00:00Z","result":"ok"}` + "\n"
 	}
 	older := line("one") + "{}\n" + `{"op":"lau` + "\n" + line("two")
-	newer := line("three") + line("four")[:20] // it is being written
+	newer := line("three") + line("four")[:20] // an incomplete line
 	if err := errors.Join(
 		os.WriteFile(name+".1", []byte(older), 0o600), os.WriteFile(name, []byte(newer), 0o600),
 	); err != nil {
@@ -526,7 +526,7 @@ func TestEvents(t *testing.T) {
 			events <- event
 		}
 	})
-	// This process's own, and what another process appends.
+	// The subscription gets events of this process and lines that another process appends.
 	theirs := &auditLog{dir: dir, pid: -1}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -540,7 +540,7 @@ func TestEvents(t *testing.T) {
 			own = own || event.Type == core.EventState && event.Provider == "one"
 			other = other || event.Type == core.EventOperation && event.Op == "theirs"
 		case <-tick.C:
-			// Again and again: the subscription begins at a moment of its own.
+			// In a loop, because the subscription begins at an unknown time.
 			if err := theirs.append(&AuditRecord{Time: time.Now(), Op: "theirs", Result: "ok", PID: -1}); err != nil {
 				t.Fatal(err)
 			}
@@ -594,7 +594,7 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// Where a running sandbox cannot be kept its files can, and that is said.
+// If a provider cannot keep a running sandbox but can keep its files, the error has a hint.
 func TestWhatElseCanBeKept(t *testing.T) {
 	s, one, two := service(t, Options{})
 	one.boxes = []core.Sandbox{{ID: "one-aaa1", Name: "dev", Provider: "one", State: core.StateRunning}}

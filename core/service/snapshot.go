@@ -8,7 +8,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// snapshotOwner is the provider that says at once that a snapshot is its own, or else the only one that lists its id or
+// snapshotOwner returns the provider that claims a snapshot. Otherwise it returns the only one that lists its id or
 // name, or "".
 func (s *base) snapshotOwner(ctx context.Context, id string) string {
 	for _, lazy := range s.lazyProviders {
@@ -38,7 +38,7 @@ func (s *base) snapshotOwner(ctx context.Context, id string) string {
 	return owner
 }
 
-// Snapshot keeps the filesystem of a sandbox, or one directory of it.
+// Snapshot saves the filesystem of a sandbox, or one directory of it.
 func (s Sandboxes) Snapshot(
 	ctx context.Context, ref string, opts core.SnapshotOptions,
 ) (snapshot core.Snapshot, err error) {
@@ -76,7 +76,7 @@ func validateSnapshot(o core.SnapshotOptions) error {
 	return nil
 }
 
-// args is what the audit log keeps of the options.
+// snapshotArgs returns the audit log's arguments of the options.
 func snapshotArgs(o core.SnapshotOptions) map[string]any {
 	args := map[string]any{"name": o.Name}
 	if o.TTL != 0 {
@@ -91,7 +91,7 @@ func snapshotArgs(o core.SnapshotOptions) map[string]any {
 	return args
 }
 
-// Snapshots lists the snapshots that a provider keeps; "" asks all providers.
+// Snapshots lists the snapshots that a provider keeps; "" means all providers.
 func (s Stores) Snapshots(ctx context.Context, provider string) (Inventory[core.Snapshot], error) {
 	return inventory(ctx, s.base, provider, "snapshot ls", core.SnapshotStore.Snapshots)
 }

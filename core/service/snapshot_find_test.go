@@ -10,7 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// finding is a provider that knows its snapshots at once.
+// finding is a provider that finds its snapshots directly.
 type finding struct {
 	*fake.Keeper
 	has string
@@ -44,12 +44,12 @@ func TestSnapshotIsLaunchedWhereItIs(t *testing.T) {
 		t.Errorf("from one that is not there: %v (%s)", err, core.HintOf(err))
 	}
 	if err := s.Stores.RemoveSnapshot(t.Context(), "", "ours"); !errors.Is(err, core.KindNotFound) {
-		// near has said that it is its own, and has no such thing after all
+		// near claims the snapshot, but does not have it
 		t.Errorf("removing asks another provider: %v", err)
 	}
 }
 
-// A snapshot is removed where it is; only one that several list needs to be told apart.
+// A snapshot is removed at its provider. It needs the provider's name only if several list it.
 func TestSnapshotIsRemovedWhereItIs(t *testing.T) {
 	var factories []core.Factory
 	for _, name := range []string{"near", "far"} {

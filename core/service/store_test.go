@@ -79,7 +79,7 @@ func TestStoreOfWhichProvider(t *testing.T) {
 	}
 }
 
-// A provider that is not set up is not meant; one that is down may be.
+// The choice ignores a provider that is not set up, but not one that is down.
 func TestStoreWhereOthersAreNotSetUp(t *testing.T) {
 	svc, cloud, engine := keepers(t, service.Options{}, fake.KeeperOptions{})
 	ctx := t.Context()
@@ -110,7 +110,7 @@ func TestStoreOfConfiguredProvider(t *testing.T) {
 	}
 }
 
-// Stored objects have no owner, so a service with a scope gets none of them.
+// Stored objects have no owner, so a service with a scope has no access to them.
 func TestStoresAreClosedToScopes(t *testing.T) {
 	svc, _, _ := keepers(t, service.Options{}, fake.KeeperOptions{})
 	scoped := svc.Within(service.Scope{Labels: map[string]string{"owner": "somebody"}})
@@ -189,7 +189,7 @@ func TestApps(t *testing.T) {
 	}
 }
 
-// Values of secrets reach the provider and nothing that is written down.
+// Values of secrets reach the provider and no file.
 func TestSecretsAreNotRecorded(t *testing.T) {
 	svc, _, _ := keepers(t, service.Options{StateDir: t.TempDir()}, fake.KeeperOptions{})
 	values := map[string]core.SecretValue{"TOKEN": core.NewSecretValue("hunter2")}
@@ -239,8 +239,7 @@ func TestSetNetwork(t *testing.T) {
 	wantKind(t, err, core.KindUnauthorized)
 }
 
-// A probe is asked from here when the provider does not ask it: until it succeeds, its sandbox ends or the caller gives
-// up.
+// If the provider does not run a probe, the service does: until it succeeds, its sandbox ends or the caller gives up.
 func TestWaitReady(t *testing.T) {
 	serve := map[int]func(net.Conn){80: func(net.Conn) {}}
 	svc, _, _ := keepers(t, service.Options{}, fake.KeeperOptions{Serve: serve})
@@ -278,7 +277,7 @@ func TestWaitReady(t *testing.T) {
 	if err := svc.Sandboxes.Terminate(t.Context(), "shut"); err != nil {
 		t.Fatal(err)
 	}
-	// It is seen as ended or as gone already, as it comes.
+	// The sandbox appears as ended or as removed, depending on the time.
 	if err := providertest.Receive(t, done); !errors.Is(err, core.KindNotFound) && !errors.Is(err, core.KindConflict) {
 		t.Errorf("waiting for one that was terminated: %v", err)
 	}
@@ -288,7 +287,8 @@ func TestWaitReady(t *testing.T) {
 	wantKind(t, err, core.KindUnsupported)
 }
 
-// Bytes pass both ways, the end of one way is passed on, and the end of ctx closes all.
+// Forward copies bytes in both directions and passes on the end of one direction. The end of ctx closes all
+// connections.
 func TestForward(t *testing.T) {
 	echo := func(conn net.Conn) { _, _ = io.Copy(conn, conn) }
 	svc, _, _ := keepers(t, service.Options{}, fake.KeeperOptions{Serve: map[int]func(net.Conn){7: echo}})
@@ -342,8 +342,8 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// A named provider that cannot be used is an error that says why, for each list and each removal. Asked among others,
-// a provider that is not set up has nothing.
+// Lists and removals at a named provider that cannot be used return an error with the reason. Among several providers,
+// one that is not set up has no objects.
 func TestNamedProviderThatCannotBeUsed(t *testing.T) {
 	svc, cloud, _ := keepers(t, service.Options{}, fake.KeeperOptions{})
 	cloud.Inject(fake.OpCheck, fake.Fault{

@@ -9,11 +9,11 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Templates finds the launch spec that a name stands for; found is false when there is none of that name.
+// Templates finds the launch spec of a template by name; found is false if there is none.
 type Templates func(name string) (spec core.Spec, found bool, err error)
 
-// instantiate completes a launch by the template that it names, or that the scope's policy fixes. What the launch names
-// itself stands; under a policy that is little, see fixedByTemplate.
+// instantiate completes a launch with its template, or with the template of the scope's policy. Fields of the launch
+// itself stay. Under a policy it may set only a few, see fixedByTemplate.
 func (s *base) instantiate(spec *core.Spec) error {
 	fixed := s.scope.Policy.Template
 	if fixed != "" {
@@ -63,8 +63,8 @@ func (s *base) instantiate(spec *core.Spec) error {
 	return nil
 }
 
-// fixedByTemplate refuses what a launch may not name where a policy fixes its template: all but who it is, what it is
-// given, where commands start, and a shorter lifetime.
+// fixedByTemplate returns an error for fields that a launch cannot set if a policy fixes its template. Name, app,
+// labels, variables, secrets, working directory and a shorter lifetime are free.
 func fixedByTemplate(spec, base core.Spec) error {
 	requested := spec
 	requested.Template, requested.Name, requested.App, requested.Workdir = "", "", "", ""
@@ -92,7 +92,7 @@ func fixedByTemplate(spec, base core.Spec) error {
 	return nil
 }
 
-// complete takes from base what s leaves open.
+// complete fills the open fields of s from base.
 func complete(s *core.Spec, base core.Spec) {
 	base = base.Clone()
 	if s.Image+s.Dockerfile+s.Template+s.Snapshot+s.Checkpoint == "" {

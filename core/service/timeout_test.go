@@ -10,7 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/core/price"
 )
 
-// A launch without a lifetime has none, whatever the defaults are, and is refused where a bound is set.
+// A launch with NoTimeout ignores the defaults' lifetimes. It fails if a quota, a policy or a budget bounds them.
 func TestNoTimeout(t *testing.T) {
 	day := core.Spec{Timeout: core.Duration(24 * time.Hour), IdleTimeout: core.Duration(time.Hour)}
 	ask := core.Spec{Name: "open", Provider: "one", Timeout: core.NoTimeout, IdleTimeout: core.NoTimeout}

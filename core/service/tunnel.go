@@ -6,8 +6,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Tunnels returns the ports that a sandbox publishes, sorted by port. Of a provider without
-// Tunneler they are those of Sandbox.Ports.
+// Tunnels returns the ports that a sandbox publishes, sorted by port. For a provider without Tunneler they are those of
+// Sandbox.Ports.
 func (s Ports) Tunnels(ctx context.Context, ref string) ([]core.Tunnel, error) {
 	sb, p, err := s.resolve(ctx, ref)
 	if err != nil {
@@ -24,7 +24,7 @@ func (s Ports) Tunnels(ctx context.Context, ref string) ([]core.Tunnel, error) {
 	return tunnels, nil
 }
 
-// ConnectToken makes a token with which one can connect to a sandbox. The audit log does not have it.
+// ConnectToken makes a token that allows its holder to connect to a sandbox. The audit log does not have it.
 func (s Ports) ConnectToken(
 	ctx context.Context, ref string, opts core.ConnectOptions,
 ) (token core.ConnectToken, err error) {

@@ -26,7 +26,7 @@ func (s *base) unsupported(provider, op, flag string, want core.Capability) erro
 	return e.WithHint("%s", strings.Join(hints, "; "))
 }
 
-// unsupportedAt is unsupported for an operation whose caller chose the provider.
+// unsupportedAt is unsupported for an operation with a provider of the caller's choice.
 func (s *base) unsupportedAt(provider, op string, want core.Capability) error {
 	return core.Errorf(core.KindUnsupported, op, provider, "provider %q does not support %q", provider, op).
 		WithHint("%s", useProvider(s.able(want)))

@@ -6,7 +6,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Volumes lists the volumes that a provider keeps; "" asks all providers.
+// Volumes lists the volumes that a provider keeps; "" means all providers.
 func (s Stores) Volumes(ctx context.Context, provider string) (Inventory[core.VolumeInfo], error) {
 	return inventory(ctx, s.base, provider, "volume ls", core.VolumeStore.Volumes)
 }

@@ -29,7 +29,7 @@ func newPaint(style lipgloss.Style) Paint {
 	return Paint{open, closing}
 }
 
-// On paints text that has no colors of its own.
+// On paints text without colors.
 func (p Paint) On(text string) string {
 	if p.open == "" || text == "" {
 		return text

@@ -31,17 +31,17 @@ type Terminal struct {
 	busy   sync.WaitGroup
 	ended  chan struct{}
 	err    error
-	// answers has the screen's answers to the program's queries.
+	// answers receives the screen's answers to the program's queries.
 	answers chan []byte
 }
 
 const (
 	// keepRaw is how many bytes of the latest output are kept.
 	keepRaw = 1 << 20
-	// keepAnswers is how many answers wait for a program that does not read. Later ones are lost, as on a real
-	// terminal with a full buffer.
+	// keepAnswers bounds the queued answers for a program that does not read. Later ones are lost, as on a real terminal
+	// with a full buffer.
 	keepAnswers = 1024
-	// typing bounds how long a program may take to read its input, and closing how long to end once it is killed.
+	// typing bounds the time in which a program reads its input. closing bounds the time in which a killed program ends.
 	typing, closing = 30 * time.Second, 30 * time.Second
 )
 
@@ -239,8 +239,8 @@ func (t *Terminal) End(ctx context.Context) (int, error) {
 // PID returns the program's process id.
 func (t *Terminal) PID() int { return t.cmd.Process.Pid }
 
-// Close kills the program and all processes of its session, and closes the terminal. It fails when one of them does
-// not end.
+// Close kills the program and all processes of its session, and closes the terminal. It fails if one of them does not
+// end.
 func (t *Terminal) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
@@ -293,7 +293,7 @@ func sessionProcesses(session int) (pids []int) {
 		if err != nil {
 			continue
 		}
-		// The name in parentheses may contain anything. After it: state, parent, group, session; see proc_pid_stat(5).
+		// The name in parentheses may contain any character. After it: state, parent, group, session; see proc_pid_stat(5).
 		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
 		if err == nil && len(fields) > 3 && fields[0] != "Z" && fields[3] == strconv.Itoa(session) {

@@ -79,7 +79,7 @@ func NewApp(process Process) (app *App, closeApp func()) {
 	}
 }
 
-// Process has what the operating system gives a program.
+// Process holds the streams, environment and signals that the operating system gives a program.
 type Process struct {
 	Streams   *iostreams.Streams
 	LookupEnv func(key string) (value string, ok bool)
@@ -87,7 +87,7 @@ type Process struct {
 	Build     Build
 	// Become replaces the process by another program with the same arguments and environment. It returns only on failure.
 	Become func(program string) error
-	// ServeMCP serves the Model Context Protocol; nil becomes sb-mcp for that.
+	// ServeMCP serves the Model Context Protocol. If it is nil, becomeMCP replaces the process instead.
 	ServeMCP setup.Serve
 }
 

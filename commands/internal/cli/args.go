@@ -37,7 +37,7 @@ func AtLeast(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// Between checks for the required names and at most the optional ones.
+// Between checks that the arguments have all required names and at most the optional ones.
 func Between(required []string, optional ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := AtLeast(required...)(cmd, args); err != nil {

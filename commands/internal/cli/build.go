@@ -2,7 +2,7 @@ package cli
 
 import "runtime/debug"
 
-// Build is the version of this program. Release builds set it by the linker; others read what the go command recorded.
+// Build is the version of this program. The linker sets it in release builds. Others read the go command's record.
 type Build struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`

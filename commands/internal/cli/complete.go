@@ -18,7 +18,7 @@ import (
 // completeTimeout bounds one completion.
 const completeTimeout = 800 * time.Millisecond
 
-// NoFiles tells the shell not to complete file names.
+// NoFiles turns off the shell's completion of file names.
 const NoFiles = cobra.ShellCompDirectiveNoFileComp
 
 // Complete registers the completion of a flag's value. The flag exists, so it cannot fail.
@@ -48,7 +48,7 @@ func FirstArg(f cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// ask calls question within completeTimeout. It returns nothing if that fails.
+// ask calls question within completeTimeout. After a failure it returns no names.
 func (a *App) ask(cmd *cobra.Command, question func(context.Context, *service.Service) []string) []string {
 	ctx := cmd.Context()
 	if ctx == nil {
@@ -75,7 +75,7 @@ func (a *App) sandboxes(cmd *cobra.Command) []core.Sandbox {
 	return found
 }
 
-// CompleteSandboxes completes references to sandboxes that were not named yet.
+// CompleteSandboxes completes references to sandboxes that the arguments do not name yet.
 func (a *App) CompleteSandboxes(
 	cmd *cobra.Command, args []string, word string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -148,7 +148,7 @@ func (a *App) CompleteGPUs(cmd *cobra.Command, _ []string, _ string) ([]cobra.Co
 	return a.ask(cmd, func(_ context.Context, svc *service.Service) []string {
 		types := map[string]bool{}
 		for _, provider := range svc.Providers.Names() {
-			caps, _ := svc.Providers.Capabilities(provider) // one that cannot be opened offers nothing
+			caps, _ := svc.Providers.Capabilities(provider) // a provider that cannot be opened has no completions
 			for name := range caps.GPUs {
 				types[name] = true
 			}
@@ -162,7 +162,7 @@ func (a *App) CompleteImages(cmd *cobra.Command, _ []string, _ string) ([]cobra.
 	words := a.ask(cmd, func(_ context.Context, svc *service.Service) []string {
 		images := map[string]bool{}
 		for _, provider := range svc.Providers.Names() {
-			caps, _ := svc.Providers.Capabilities(provider) // one that cannot be opened has none
+			caps, _ := svc.Providers.Capabilities(provider) // a provider that cannot be opened has none
 			for _, name := range caps.Images {
 				images[name] = true
 			}
@@ -247,13 +247,13 @@ func completeModal(*cobra.Command, []string, string) ([]cobra.Completion, cobra.
 	return words, NoFiles | cobra.ShellCompDirectiveNoSpace
 }
 
-// CheckpointNames are for completion.
+// CheckpointNames returns the names of checkpoints, for completion.
 func CheckpointNames(ctx context.Context, svc *service.Service) []string {
 	found, err := svc.Stores.Checkpoints(ctx, "")
 	return Named(found, err, func(c core.Checkpoint) []string { return []string{c.Name} })
 }
 
-// SnapshotIDs are for completion.
+// SnapshotIDs returns the ids of snapshots, for completion.
 func SnapshotIDs(ctx context.Context, svc *service.Service) []string {
 	found, err := svc.Stores.Snapshots(ctx, "")
 	return Named(found, err, func(s core.Snapshot) []string { return []string{s.ID} })

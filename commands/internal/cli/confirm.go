@@ -10,7 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Confirm asks a person on the terminal. Without one it refuses and names the flag that answers.
+// Confirm asks the user on the terminal. Without a terminal it returns an error that names the flag.
 func Confirm(app *App, question, flag string) error {
 	if !app.Streams.CanPrompt() {
 		return core.Errorf(core.KindUsage, "confirm", "", "%s There is no terminal to answer on", question).

@@ -60,7 +60,7 @@ func PrintError(w io.Writer, err error, code int, asJSON bool) {
 	}
 }
 
-// unjoin splits the errors that errors.Join joined, nested ones, too.
+// unjoin splits joined errors of errors.Join, nested ones, too.
 func unjoin(err error) []error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {

@@ -19,8 +19,8 @@ type ExecFlags struct {
 	Shell            string
 }
 
-// RegisterStreams adds the flags that run shares with exec. noStdin is the short form of --no-stdin, as in ssh; it is
-// "" where -n is the name of a sandbox.
+// RegisterStreams adds the flags that run shares with exec. noStdin is the short form of --no-stdin, as in ssh. It is
+// "" for commands with -n for the sandbox's name.
 func (f *ExecFlags) RegisterStreams(cmd *cobra.Command, noStdin string) {
 	flags := cmd.Flags()
 	flags.BoolVarP(
@@ -49,7 +49,7 @@ func (f *ExecFlags) RegisterPlace(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.User, "user", "u", "", "run as `USER[:GROUP]` (default: the sandbox's)")
 }
 
-// Argv returns the command to run: words, or a shell with TEXT, whose $0, $1... are words.
+// Argv returns the command to run: words, or a shell that runs TEXT with words as $0, $1 and so on.
 func (f *ExecFlags) Argv(cmd *cobra.Command, words []string) ([]string, error) {
 	if cmd.Flags().Changed("command") {
 		return append([]string{"/bin/sh", "-c", f.Shell}, words...), nil
@@ -77,7 +77,7 @@ func (f *ExecFlags) Spec(app *App, argv []string) (core.ExecSpec, error) {
 	}, nil
 }
 
-// Connect gives spec this program's streams. Stdin is passed on if a flag requests it or if it has data.
+// Connect sets this program's streams in spec. It passes stdin on if a flag requests it or if stdin has data.
 func (f *ExecFlags) Connect(app *App, spec *core.ExecSpec) {
 	if !f.NoStdin && (f.Interactive || f.TTY || app.Streams.InData()) {
 		spec.Stdin = app.Streams.In

@@ -69,14 +69,14 @@ exec, run, shell, attach and wait exit with the code of the command in the sandb
   128+n  signal n ended the command (137: SIGKILL, also when out of memory)
   130, 143  sb was interrupted before the command ran`
 
-// GuestExitHelp is for the help of commands that pass a guest's code through.
+// GuestExitHelp is the help text of commands that pass the exit code of a sandboxed command through.
 const GuestExitHelp = `
 
 EXIT CODES
   The exit code of the command in the sandbox. "sb help exit-codes" lists the others.`
 
-// ExitError ends the program with a code. Without Err nothing is printed: the message is out already, or the code is a
-// guest's.
+// ExitError ends the program with a code. Without Err the program prints no message: it is printed already, or the code
+// comes from a command in a sandbox.
 type ExitError struct {
 	Code int
 	Err  error
@@ -99,7 +99,7 @@ func PassThrough(code int) error {
 	return &ExitError{Code: code}
 }
 
-// OwnFailure marks err as sb's own failure in a command whose exit code is otherwise a guest's.
+// OwnFailure marks err as a failure of sb. The command otherwise passes the exit code of a sandboxed command through.
 func OwnFailure(err error) error {
 	if err == nil {
 		return nil
@@ -113,7 +113,7 @@ func OwnFailure(err error) error {
 	return &ExitError{Code: exitFailure, Err: err}
 }
 
-// GuestCode marks the commands whose exit code is a guest's.
+// GuestCode marks the commands that pass the exit code of a sandboxed command through.
 const GuestCode = "guest-code"
 
 // PassesCode returns the annotation of a command whose exit code is that of a command in a sandbox.

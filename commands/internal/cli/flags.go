@@ -84,12 +84,12 @@ func (v GPUValue) String() string {
 // Type implements pflag.Value.
 func (GPUValue) Type() string { return "GPU" }
 
-// JSONFlag adds --json; fields documents what it prints.
+// JSONFlag adds --json; fields documents the output.
 func JSONFlag(cmd *cobra.Command, value *bool, fields string) {
 	cmd.Flags().BoolVar(value, "json", false, "print JSON: "+fields)
 }
 
-// QuietFlag adds -q; what names the text that it prints.
+// QuietFlag adds -q; what names its output in the help.
 func QuietFlag(cmd *cobra.Command, value *bool, what string) {
 	cmd.Flags().BoolVarP(value, "quiet", "q", false, "print only "+what)
 }

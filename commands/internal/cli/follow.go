@@ -18,7 +18,7 @@ const (
 	patience = 3
 	// signalTimeout bounds the passing on of one signal.
 	signalTimeout = 2 * time.Second
-	// CleanupTimeout bounds what is done after an interrupt.
+	// CleanupTimeout bounds the cleanup after an interrupt.
 	CleanupTimeout = 30 * time.Second
 )
 
@@ -87,7 +87,7 @@ func (e *IgnoredError) Error() string {
 	return fmt.Sprintf("the command ignored %d interrupts and still runs as %s", patience, e.exec)
 }
 
-// pass hands one signal to a command. A failure is only reported.
+// pass sends one signal to a command. It prints a failure and continues.
 func (a *App) pass(ctx context.Context, process core.Process, s os.Signal) {
 	ctx, cancel := context.WithTimeout(ctx, signalTimeout)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// testProcess is a command that ends when told to, and remembers what it was sent.
+// testProcess is a command that ends on request and records the signals and sizes that it receives.
 type testProcess struct {
 	end chan core.Exit
 	// onSignal runs for each signal, before Signal returns.

@@ -10,9 +10,9 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Made is what a command made, and how stdout gets it.
+// Made describes something that a command made, and its output.
 type Made struct {
-	// Op is the command, ID what the user needs to find the thing again.
+	// Op is the command. ID is the name by which the user finds the object later.
 	Op, ID string
 	// Fact begins the error, as in "the sandbox loc-1 runs". Next is the error's hint.
 	Fact, Next string
@@ -21,7 +21,7 @@ type Made struct {
 	Value any
 }
 
-// Tell prints what was made: its text, or its value as JSON. If stdout cannot be written, the error names it.
+// Tell prints the text of made, or its value as JSON. If a write to stdout fails, the error names the object.
 func (a *App) Tell(made Made, asJSON bool) error {
 	text := made.Text
 	if text == "" {
@@ -36,7 +36,7 @@ func (a *App) Tell(made Made, asJSON bool) error {
 	return made.unprinted(err)
 }
 
-// TellAll prints several things that were made as a JSON array. If stdout cannot be written, the error names each.
+// TellAll prints several new objects as a JSON array. If a write to stdout fails, the error names each.
 func (a *App) TellAll(all []Made) error {
 	values := make([]any, len(all))
 	for i, made := range all {
@@ -50,7 +50,7 @@ func (a *App) TellAll(all []Made) error {
 	return failed
 }
 
-// unprinted is the error of a failed write to stdout. Without an error it is nil.
+// unprinted returns the error of a failed write to stdout, or nil without an error.
 func (m Made) unprinted(err error) error {
 	if err == nil {
 		return nil

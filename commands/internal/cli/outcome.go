@@ -20,9 +20,8 @@ type Outcome struct {
 	ExitCode *int `json:"exit_code,omitempty"`
 }
 
-// ForEach does work on all sandboxes, a few at a time, and reports each in their
-// order: its id on stdout, or the whole as JSON, to which the references in missing belong that lead to none. The
-// error joins missing and what failed.
+// ForEach does work on all sandboxes, a few at a time, and reports each in their order. It prints ids on stdout, or all
+// results as JSON, with the references in missing that match no sandbox. The error joins missing and the failures.
 func ForEach(
 	ctx context.Context, app *App, boxes []core.Sandbox, missing error, result string, asJSON bool,
 	work func(context.Context, core.Sandbox) error,
@@ -90,7 +89,7 @@ func unresolved(err error) []Outcome {
 	return outcomes
 }
 
-// OutcomeFields documents outcome for --json flags of commands on what has a name only.
+// OutcomeFields documents outcome for the --json flags of commands whose subjects have only a name.
 func OutcomeFields(result string) string {
 	return "an array of name, result (" + result + ", or the kind of the error), error"
 }

@@ -15,8 +15,8 @@ const progressDelay = 500 * time.Millisecond
 // Notice prints a sentence to stderr.
 func (a *App) Notice(text string) { _, _ = fmt.Fprintln(a.Streams.Err, "sb: "+text) }
 
-// Progress shows the steps of a long operation on stderr. On a terminal it is one line, after progressDelay. Elsewhere
-// it is one line for each rare step. The caller calls stop at the end.
+// Progress shows the steps of a long operation on stderr. On a terminal it updates one line, after progressDelay.
+// Elsewhere it prints one line for each rare step. The caller calls stop at the end.
 func (a *App) Progress() (report core.ProgressFunc, stop func()) {
 	if !a.Streams.ErrTTY() {
 		return func(p core.Progress) {

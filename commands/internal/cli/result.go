@@ -71,7 +71,7 @@ func reasonKind(reason core.Reason) core.Kind {
 	return core.KindUnavailable
 }
 
-// outlived reports whether a sandbox is gone because its lifetime expired.
+// outlived reports whether a sandbox ended because its lifetime expired.
 func (a *App) outlived(ctx context.Context, svc *service.Service, sandbox string) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CleanupTimeout)
 	defer cancel()

@@ -92,7 +92,7 @@ type unresolvedError struct {
 func (e *unresolvedError) Error() string { return e.err.Error() }
 func (e *unresolvedError) Unwrap() error { return e.err }
 
-// TellOthers prints how many sandboxes of other owners were left alone.
+// TellOthers prints the number of sandboxes of other owners that the command skipped.
 func TellOthers(app *App, others int) {
 	if others > 0 {
 		_, _ = fmt.Fprintf(

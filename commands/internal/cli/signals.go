@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Signals delivers the process's signals. By default they cancel the context of Main. While a guest command runs, they
-// go to it.
+// Signals delivers the process's signals. By default they cancel the context of Main. While a guest command runs, it
+// receives them.
 type Signals struct {
 	source chan os.Signal
 	reset  func()
@@ -33,8 +33,8 @@ func NotifySignals() *Signals {
 	return s
 }
 
-// Attach returns a context that the first signal without a taker cancels. Its cause is a *SignalError. Later signals
-// are not caught, so a second interrupt ends the program at once. The caller calls stop, which waits.
+// Attach returns a context that the first signal without a taker cancels. Its cause is a *SignalError. It catches no
+// later signals, so a second interrupt ends the program at once. The caller calls stop, which waits.
 func (s *Signals) Attach(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	quit := make(chan struct{})
@@ -77,7 +77,7 @@ func (s *Signals) deliver(got os.Signal) bool {
 	}
 	select {
 	case s.taker <- got:
-	default: // a full queue of unanswered signals: one more tells nothing new
+	default: // the queue of unhandled signals is full; one more adds no information
 	}
 	return true
 }

@@ -12,12 +12,13 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// SpecFlags are the flags that describe a sandbox. core.Fields declares them, except those that make a field together.
+// SpecFlags are the flags that describe a sandbox. core.Fields declares them, except groups of flags that set one
+// field.
 type SpecFlags struct {
 	EnvFlags
 
 	file string
-	// single are the fields with a flag of their own that pflag parses into given.
+	// single are the fields with a separate flag that pflag parses into given.
 	single []core.Field
 	given  core.Spec
 	// lines has the unparsed values of repeatable flags by field.
@@ -129,7 +130,7 @@ func (f *SpecFlags) Spec(
 	return spec, nil
 }
 
-// sourceFields names what a sandbox can start from.
+// sourceFields returns the names of the sources that a sandbox can start from.
 func sourceFields() []string {
 	return []string{"image", "dockerfile", "template", "snapshot", "checkpoint"}
 }

@@ -177,7 +177,7 @@ func Named[T any](found service.Inventory[T], err error, names func(T) []string)
 	return all
 }
 
-// Tell prints a thing that a provider keeps now: JSON, or its id alone. noun is its command's.
+// Tell prints a new object of a provider: as JSON, or only its id. noun is the noun of its command.
 func (f *StoreFlags) Tell(app *App, noun, id string, made any) error {
 	return app.Tell(Made{
 		Op: noun, ID: id, Value: made,

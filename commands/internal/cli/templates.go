@@ -20,7 +20,7 @@ func TemplateDir(paths configs.Paths) string {
 	return filepath.Join(filepath.Dir(paths.Config), "templates")
 }
 
-// TemplatesIn finds templates in a directory, which need not exist.
+// TemplatesIn finds templates in a directory, which may be missing.
 func TemplatesIn(dir string, lookup func(string) (string, bool)) service.Templates {
 	return func(name string) (core.Spec, bool, error) {
 		spec, err := readTemplate(filepath.Join(dir, name+".yaml"), lookup)
@@ -48,7 +48,7 @@ func (a *App) CompleteTemplates(*cobra.Command, []string, string) ([]cobra.Compl
 	return names, NoFiles
 }
 
-// ReadTemplates reads the spec files in a directory, which need not exist.
+// ReadTemplates reads the spec files in a directory, which may be missing.
 func ReadTemplates(dir string, lookup func(string) (string, bool)) ([]tui.Template, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -14,7 +14,7 @@ import (
 // Now is the clock of all tests.
 func Now() time.Time { return time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC) }
 
-// New makes an App whose service must not be asked.
+// New makes an App. A call of its service fails the test.
 func New(t *testing.T, env map[string]string) (*cli.App, *iostreams.Test) {
 	t.Helper()
 	streams := iostreams.NewTest()

@@ -2,7 +2,7 @@ package output
 
 import "strconv"
 
-// Count writes a number of things: "1 file", "3 files".
+// Count formats a number with its unit: "1 file", "3 files".
 func Count(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

@@ -9,8 +9,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Table is rows of text under headers. Cells are cleaned of control characters,
-// so that what a sandbox named or wrote cannot drive the terminal.
+// Table is rows of text under headers. It removes control characters from cells, because names and output of sandboxes
+// could otherwise control the terminal.
 type Table struct {
 	headers []string
 	rows    [][]string
@@ -19,12 +19,12 @@ type Table struct {
 	wrap    bool
 }
 
-// NewTable makes a table. width is the terminal's, at which cells are cut; 0 is unbounded.
+// NewTable makes a table. It cuts cells at width, the terminal's; 0 is unbounded.
 func NewTable(width int, color bool, headers ...string) *Table {
 	return &Table{headers: headers, width: width, color: color}
 }
 
-// Wrapped continues cells that are too wide on the next line, so that a sentence is not cut.
+// Wrapped continues cells that are too wide on the next line instead of cutting them.
 func (t *Table) Wrapped() *Table {
 	t.wrap = true
 	return t
@@ -41,8 +41,8 @@ func (t *Table) Row(cells ...string) {
 	t.rows = append(t.rows, row)
 }
 
-// Clean makes text safe for one line of a terminal: control characters and
-// escape sequences are removed, line breaks become spaces.
+// Clean makes text safe for one line of a terminal. It removes control characters and escape sequences, and replaces
+// line breaks by spaces.
 func Clean(text string) string {
 	text = ansi.Strip(text)
 	return strings.Map(func(r rune) rune {
@@ -51,7 +51,7 @@ func Clean(text string) string {
 			return ' '
 		case r < ' ' || (r >= 0x7f && r < 0xa0):
 			return -1
-		// Bidirectional controls can make text read as what it is not.
+		// Bidirectional controls can reorder text, so that it reads differently.
 		case (r >= 0x202a && r <= 0x202e) || (r >= 0x2066 && r <= 0x2069):
 			return -1
 		}
@@ -95,8 +95,8 @@ func (t *Table) Write(w io.Writer) error {
 // gap is how many blanks are between two columns.
 const gap = 2
 
-// widths is how wide each column's text is drawn. Where all do not fit, the widest give way first, so that what is
-// short is not cut for the sake of a sentence; the first column, which says what a row is about, gives way last.
+// widths returns the width of each column's text. If not all columns fit, the widest shrink first, so short columns
+// stay whole. The first column, which names the row's subject, shrinks last.
 func (t *Table) widths() []int {
 	const least = 3
 	widths := make([]int, len(t.headers))
@@ -114,7 +114,7 @@ func (t *Table) widths() []int {
 	return widths
 }
 
-// shrink takes from the widest until all fit into room, or are down to least.
+// shrink reduces the widest until all fit into room or are down to least.
 func shrink(widths []int, room, least int) {
 	total := 0
 	for _, width := range widths {

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// stopGrace is what commands have to end by themselves when the engine stops the container.
+	// stopGrace is the time for commands to end after the engine's request to stop the container.
 	stopGrace = 8 * time.Second
 	// endGrace is how long the box waits for killed commands to be written down.
 	endGrace = 2 * time.Second
@@ -54,22 +54,22 @@ type Box struct {
 	paused     bool
 }
 
-// end is why the box ends, and with which code.
+// end is the reason for the box's end, and its exit code.
 type end struct {
 	state wire.State
-	// grace is what commands have to end by themselves.
+	// grace is the time for commands to end before SIGKILL.
 	grace time.Duration
 	code  int
 }
 
-// Run is the life of a container. It returns the exit code. dir is where the sandbox has what is sb's; stdin brings the
-// setup, log takes the states.
+// Run runs the first process of a container and returns the exit code. dir is sb's directory in the container. stdin
+// carries the setup; log receives the states.
 func Run(dir wire.Dir, stdin *os.File, log io.Writer) int {
 	b := &Box{
 		dir: dir, env: os.Environ(), log: log, reaper: newReaper(),
 		ending: make(chan end, 1), changed: make(chan struct{}, 1),
 	}
-	// From here on no signal ends the box but those that keep takes.
+	// From here on only the signals that keep handles end the box.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT)
 	defer signal.Stop(signals)
@@ -107,7 +107,7 @@ func Run(dir wire.Dir, stdin *os.File, log io.Writer) int {
 	return why.code
 }
 
-// prepare learns what this sandbox is and makes the process fit to stand among what it runs.
+// prepare reads the setup and restricts this process before it runs commands.
 func (b *Box) prepare(stdin *os.File) error {
 	setup, err := readSetup(stdin)
 	if err != nil {
@@ -133,7 +133,7 @@ func (b *Box) prepare(stdin *os.File) error {
 		return fmt.Errorf("open files cannot be limited: %w", err)
 	}
 	unix.Umask(0o022)
-	// An image need not have its own: engines make it when a container starts.
+	// The image may lack the directory: engines create it when a container starts.
 	if dir := b.config.Workdir; dir != "" {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
@@ -143,8 +143,7 @@ func (b *Box) prepare(stdin *os.File) error {
 	return b.commands.Open()
 }
 
-// limitFiles bounds the open files of this process and of all that it starts. What bounds the
-// container already stays when it is lower.
+// limitFiles bounds the open files of this process and its children. A lower limit of the container stays.
 func limitFiles(most int) error {
 	if most == 0 {
 		return nil
@@ -158,7 +157,7 @@ func limitFiles(most int) error {
 	return unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
 }
 
-// say writes a state as one line.
+// say writes a state to the log as one line.
 func (b *Box) say(state wire.State) {
 	state.Time = time.Now().UTC()
 	line, err := json.Marshal(state)
@@ -176,7 +175,7 @@ func (b *Box) note(err error) {
 	}
 }
 
-// startEntry runs the entry command, whose end is the sandbox's.
+// startEntry runs the entry command. Its end is the end of the sandbox.
 func (b *Box) startEntry() error {
 	if len(b.config.Spec.Command) == 0 {
 		return nil
@@ -207,7 +206,7 @@ func (b *Box) finish(why end) {
 	}
 }
 
-// stopped is the end that somebody asked for.
+// stopped is the end of the sandbox by a request.
 func (b *Box) stopped(grace time.Duration) end {
 	state := wire.State{State: core.StateExited, Reason: core.ReasonStopped, Message: "it was stopped"}
 	if b.config.Spec.Persist {
@@ -250,7 +249,7 @@ func (b *Box) next() time.Duration {
 	return wait
 }
 
-// due says whether the sandbox's time is over.
+// due reports whether the sandbox's lifetime or idle time is over.
 func (b *Box) due() (end, bool) {
 	now := time.Now()
 	b.mu.Lock()
@@ -300,7 +299,7 @@ func (b *Box) wake() {
 	}
 }
 
-// expire sets when the lifetime ends; zero is never. A lease changes nothing once it was set without one.
+// expire sets when the lifetime ends; zero is never. A lease has no effect after an expiry without one.
 func (b *Box) expire(at, issued time.Time, lease bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -316,7 +315,8 @@ func (b *Box) expire(at, issued time.Time, lease bool) error {
 	return nil
 }
 
-// pause stops every process but this one, or lets them go on. Twice, for one that was just being made.
+// pause stops or continues every process except this one. It sends the signal twice, for a process that starts in
+// between.
 func (b *Box) pause(on bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -22,21 +22,20 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
-// requestTimeout bounds how long a caller may take to say what it wants.
+// requestTimeout bounds the time that a caller may take to send its request.
 const requestTimeout = 30 * time.Second
 
-// engineLinger is how long a call that an engine carries stays open for a client that has its answer and may still
-// send: Podman loses the answer when input is left over. Who came in by the door needs no such time.
+// engineLinger is how long a call through an engine stays open after its answer, for a client that may still send.
+// Podman loses the answer when input is left over. A call through the door needs no such time.
 const engineLinger = 5 * time.Second
 
-// serve takes calls until the process ends. Those that have been answered wait for linger at most until their clients
-// leave.
+// serve accepts calls until the process ends. Answered calls wait for linger at most until their clients leave.
 func (b *Box) serve(from *os.File, next func(*os.File) (*os.File, error), linger time.Duration) {
 	for {
 		conn, err := next(from)
 		switch {
 		case err != nil:
-			// Out of descriptors or memory: those who hold them will let go.
+			// Out of descriptors or memory: running calls release them.
 			time.Sleep(10 * time.Millisecond)
 		case conn != nil:
 			go b.call(conn, linger)
@@ -44,14 +43,14 @@ func (b *Box) serve(from *os.File, next func(*os.File) (*os.File, error), linger
 	}
 }
 
-// call serves one call. When it closes conn the process that carries the call ends.
+// call serves one call. It closes conn at the end, which ends the process that carries the call.
 func (b *Box) call(conn *os.File, linger time.Duration) {
 	defer func() { _ = conn.Close() }()
 	files, err := take(conn)
 	if err != nil {
 		return
 	}
-	_, _ = conn.Write([]byte{0}) // the caller may wait to know that it has come through
+	_, _ = conn.Write([]byte{0}) // the caller may wait for this confirmation
 	c := &client{from: files[0], to: files[1], linger: linger}
 	defer c.close()
 	defer func() { _ = files[2].Close() }()
@@ -87,7 +86,7 @@ func (b *Box) call(conn *os.File, linger time.Duration) {
 	}
 }
 
-// answer carries a request out and replies, or returns an error.
+// answer carries out a request and replies, or returns an error.
 func (b *Box) answer(r wire.Request, c *client) error {
 	switch r.Verb {
 	case wire.VerbExec:
@@ -168,7 +167,7 @@ func (b *Box) exec(r wire.Request, c *client) error {
 	return nil
 }
 
-// obey does what the client's frames ask for, until it leaves.
+// obey carries out the client's frames until the client leaves.
 func (b *Box) obey(cmd *command.Command, c *client, feed *feeder) {
 	buffer := make([]byte, 64<<10)
 	for {
@@ -265,7 +264,7 @@ func (b *Box) logs(r wire.Request, c *client) error {
 	defer cancel()
 	go func() {
 		defer cancel()
-		_, _, _ = wire.ReadFrame(c.from, nil) // nothing comes but the client's end
+		_, _, _ = wire.ReadFrame(c.from, nil) // only the client's end can follow
 	}()
 	opts := core.LogOptions{Exec: r.Exec, Follow: r.Follow, Tail: r.Tail, Since: r.Since, Until: r.Until}
 	var payload []byte
@@ -285,7 +284,7 @@ func (b *Box) logs(r wire.Request, c *client) error {
 	return nil
 }
 
-// files runs sb-guest on the caller's own descriptors: what it carries never passes through here.
+// files runs sb-guest on the caller's own descriptors, so the content does not pass through the box.
 func (b *Box) files(r wire.Request, c *client, files []*os.File) {
 	done, err := b.operate(r, files)
 	if err != nil {
@@ -302,10 +301,10 @@ func (b *Box) files(r wire.Request, c *client, files []*os.File) {
 	}
 }
 
-// maxAnswer bounds what a VerbFile brings.
+// maxAnswer bounds the answer to a VerbFile, in bytes.
 const maxAnswer = 1 << 20
 
-// file runs sb-guest without a body and returns what it wrote.
+// file runs sb-guest without a body and returns its answer.
 func (b *Box) file(r wire.Request) (reply wire.Reply) {
 	failed := func(err error) wire.Reply { return wire.Reply{Report: failedReport(err)} }
 	nothing, err := os.Open(os.DevNull)
@@ -337,7 +336,7 @@ func (b *Box) file(r wire.Request) (reply wire.Reply) {
 	return reply
 }
 
-// failedReport is what sb-guest would have reported.
+// failedReport returns err as a report of sb-guest.
 func failedReport(err error) []byte {
 	var report guest.Report
 	report.Fail("", err)
@@ -348,7 +347,7 @@ func failedReport(err error) []byte {
 	return text
 }
 
-// operate runs sb-guest to its end, and says whether it did what was asked. An error means that it was not started.
+// operate runs sb-guest to its end and reports whether it succeeded. An error means that sb-guest did not start.
 func (b *Box) operate(r wire.Request, files []*os.File) (bool, error) {
 	if err := b.acquire(); err != nil {
 		return false, err
@@ -374,17 +373,16 @@ func (b *Box) operate(r wire.Request, files []*os.File) (bool, error) {
 }
 
 const (
-	// callerPoll is how often it is looked whether a caller is there.
+	// callerPoll is how often the box checks that a caller is still there.
 	callerPoll = 200 * time.Millisecond
-	// helperGrace is how long sb-guest may take to take back what it began.
+	// helperGrace is how long sb-guest may take to undo an unfinished operation.
 	helperGrace = 5 * time.Second
-	// shortLimit is how long an operation may take whose answer is short.
+	// shortLimit bounds an operation with a short answer.
 	shortLimit = 30 * time.Second
 )
 
-// attendHelper waits for the end of a file operation, and ends it when its caller has left: the descriptors of one that
-// is there are open at the other end. Who is root inside can stop sb-guest, so the second signal is one that nothing
-// withstands.
+// attendHelper waits for the end of a file operation, and ends it when its caller leaves. It detects that by a
+// descriptor whose other end is closed. Root inside can stop sb-guest, so the second signal is SIGKILL.
 func (b *Box) attendHelper(
 	r wire.Request, pid int, files []*os.File, ended <-chan syscall.WaitStatus,
 ) syscall.WaitStatus {
@@ -407,7 +405,7 @@ func (b *Box) attendHelper(
 	}
 }
 
-// hungUp says whether the other end of one of the descriptors is closed.
+// hungUp reports whether the other end of one of the descriptors is closed.
 func hungUp(files []*os.File) bool {
 	polls := make([]unix.PollFd, len(files))
 	for i, f := range files {

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
-// client is the other end of one call. Frames to a client that has left go nowhere.
+// client is the other end of one call. Frames to a client that has left are dropped.
 type client struct {
 	from *os.File
 	// linger bounds outlast.
@@ -27,7 +27,7 @@ type client struct {
 	buf  []byte
 }
 
-// send writes one frame and says whether the client is still there.
+// send writes one frame and reports whether the client is still connected.
 func (c *client) send(kind byte, payload []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,7 +47,7 @@ func (c *client) sendJSON(kind byte, v any) bool {
 	return err == nil && c.send(kind, payload)
 }
 
-// control carries a control out and answers it.
+// control carries out a control and answers it.
 func (c *client) control(do func() error) {
 	c.controlMu.Lock()
 	defer c.controlMu.Unlock()
@@ -68,8 +68,8 @@ func (c *client) reply(r wire.Reply) { c.sendJSON(wire.FrameReply, r) }
 // fail ends a call that failed.
 func (c *client) fail(err error) { c.reply(wire.Reply{Error: guest.Fail(err)}) }
 
-// outlast takes what a client that has its answer still sends, until it has left or for the time that it is given. left
-// is closed by who reads its input.
+// outlast reads the rest of the input of a client that has its answer, until the client leaves or the linger time ends.
+// The reader of the input closes left.
 func (c *client) outlast(left <-chan struct{}) {
 	_ = c.from.SetReadDeadline(time.Now().Add(c.linger))
 	<-left
@@ -81,7 +81,7 @@ type output struct {
 	kind byte
 }
 
-// Write implements io.Writer. The command continues without a client that has left.
+// Write implements io.Writer. The command continues after its client has left.
 func (o output) Write(data []byte) (int, error) {
 	if !o.to.send(o.kind, data) {
 		return 0, os.ErrClosed
@@ -98,7 +98,7 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// close makes the client's end see the end; nothing is sent any more.
+// close closes both directions; the client sees the end of its stream. Later sends fail.
 func (c *client) close() {
 	_ = c.from.Close()
 	// A write that is stuck ends with the file, so this does not wait for the lock.

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
-// feeder passes stdin frames to a command in a goroutine of its own, so that the reader of the frames never waits for
-// the command. wire.StdinWindow bounds the queue.
+// feeder passes stdin frames to a command in a separate goroutine, so the reader of the frames never waits for the
+// command. wire.StdinWindow bounds the queue.
 type feeder struct {
 	mu    sync.Mutex
 	more  *sync.Cond
@@ -32,7 +32,7 @@ func (f *feeder) add(data []byte) {
 	f.more.Signal()
 }
 
-// end says that nothing more comes.
+// end marks the end of the input.
 func (f *feeder) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -40,7 +40,7 @@ func (f *feeder) end() {
 	f.more.Signal()
 }
 
-// run writes what is queued until the end. A command that no longer reads takes all.
+// run writes the queued input until its end. It discards input that the command no longer reads.
 func (f *feeder) run(stdin func() *os.File, from *client) {
 	for {
 		f.mu.Lock()

@@ -25,11 +25,11 @@ import (
 type rule struct {
 	to    netip.Prefix
 	allow bool
-	// port, when it is not 0, narrows the rule to one port of UDP and TCP.
+	// port, if not 0, narrows the rule to one port of UDP and TCP.
 	port uint16
 }
 
-// dnsPort is where name servers answer.
+// dnsPort is the port of name servers.
 const dnsPort = 53
 
 // raiseFence puts a network policy up.
@@ -69,7 +69,7 @@ type route struct {
 	gateway netip.Addr // not valid: reached directly
 }
 
-// plan lists the rules in the order in which they are asked.
+// plan returns the rules in the order in which the kernel checks them.
 func plan(f wire.Fence, routes []route, dns []netip.Addr) ([]rule, error) {
 	var rules []rule
 	add := func(to netip.Prefix, allow bool, port uint16) {
@@ -95,7 +95,7 @@ func plan(f wire.Fence, routes []route, dns []netip.Addr) ([]rule, error) {
 			}
 			only = append(only, prefix.Masked())
 		}
-		// Link-local addresses must be asked for by themselves: a wide network does not mean them.
+		// A rule must name link-local addresses explicitly: a wider network does not include them.
 		for _, prefix := range only {
 			if slices.ContainsFunc(linkLocal, func(l netip.Prefix) bool {
 				return l.Contains(prefix.Addr()) &&
@@ -177,8 +177,8 @@ func address4(text string) (netip.Addr, bool) {
 	return netip.AddrFrom4(native), true
 }
 
-// routes6 reads lines of: destination, its bits, source, its bits, next hop, four numbers, interface. Those to
-// multicast groups and to single addresses of this machine's own are left out.
+// routes6 reads lines of: destination, its bits, source, its bits, next hop, four numbers, interface. It skips routes
+// to multicast groups and to single addresses of this machine.
 func routes6(path string) []route {
 	var list []route
 	for _, f := range rows(path, 10) {
@@ -212,7 +212,7 @@ func nameservers(path string) []netip.Addr {
 	return servers
 }
 
-// addRule asks the kernel for one rule (rtnetlink(7), RTM_NEWRULE).
+// addRule adds one rule to the kernel (rtnetlink(7), RTM_NEWRULE).
 func addRule(socket int, r rule, protocol uint8, priority uint32) error {
 	family, action, table := byte(unix.AF_INET), byte(unix.FR_ACT_UNREACHABLE), byte(unix.RT_TABLE_UNSPEC)
 	if r.to.Addr().Is6() {
@@ -269,7 +269,7 @@ func attribute(b []byte, kind uint16, value []byte) []byte {
 	return b
 }
 
-// rows returns the fields of a file's lines, without lines of fewer fields. A file that does not exist has none.
+// rows returns the fields of a file's lines, without lines of fewer than least fields. A missing file has none.
 func rows(path string, least int) [][]string {
 	f, err := os.Open(path)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// self is this program, whatever became of the file it came from.
+	// self is this program, even if its file was moved or removed.
 	self = "/proc/self/exe"
 	// victimScore makes the kernel end a command, not the box, when memory runs out (proc(5), oom_score_adj).
 	victimScore = "500"
@@ -58,8 +58,8 @@ func (b *Box) environment(home string, layers ...map[string]string) []string {
 	return command.Environment(b.env, home, append([]map[string]string{b.config.Spec.Env, b.config.Secrets}, layers...)...)
 }
 
-// findUser returns a user of the sandbox's own files, which it may change. A uid without an entry is in the group root,
-// as engines have it.
+// findUser returns a user from the sandbox's own files, which the sandbox may change. A uid without an entry is in the
+// group root, as in engines.
 func findUser(text string) (command.User, error) {
 	var users command.Users
 	for path, parse := range map[string]func(io.Reader) error{
@@ -67,7 +67,7 @@ func findUser(text string) (command.User, error) {
 		"/etc/group":  func(r io.Reader) (err error) { users.Groups, err = command.ParseGroup(r); return err },
 	} {
 		if f, err := os.Open(path); err == nil {
-			_ = parse(f) // what cannot be read has no entries
+			_ = parse(f) // an unreadable file has no entries
 			_ = f.Close()
 		}
 	}
@@ -109,7 +109,7 @@ func (h host) Start(start command.Start) (command.Process, error) {
 	return process{h.Box, pid, ended, kills}, nil
 }
 
-// attributes make a process a session of its own with a user's rights.
+// attributes returns the attributes of a process in a new session with the user's rights.
 func attributes(who command.User) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		Setsid: true, Credential: &syscall.Credential{Uid: who.UID, Gid: who.GID, Groups: who.Groups},

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// memoryKills counts how often the kernel ended a process of this sandbox for want of memory,
-// as its control group tells, of version 2 or 1; -1 when it does not.
+// memoryKills returns how often the kernel killed a process of this sandbox for lack of memory. The number comes from
+// the control group, version 2 or 1; without one it is -1.
 func (b *Box) memoryKills() int {
 	for _, file := range []string{"/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"} {
 		text, err := os.ReadFile(file)
@@ -33,7 +33,8 @@ func (b *Box) memoryKills() int {
 	return -1
 }
 
-// explain says when a command was ended for want of memory: before is memoryKills at its start.
+// explain sets the reason of exit if the kernel killed the command for lack of memory. before is memoryKills at the
+// command's start.
 func (b *Box) explain(exit *core.Exit, before int) {
 	limit := b.config.Spec.Memory
 	if limit == 0 || before < 0 || exit.Code != 128+int(unix.SIGKILL) || b.memoryKills() <= before {

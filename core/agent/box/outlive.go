@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// outlive makes the signals that root inside could send no reason to end: what end of a sandbox that is has to be told.
-// They are caught, not ignored, for what is ignored stays so in every command; and one of the processor's that comes
-// from within still ends the program.
+// outlive handles the signals that root inside could send, so that none of them ends this process: the end of a sandbox
+// must be reported. They are caught, not ignored, because commands inherit ignored signals. A processor exception of
+// this program still ends it.
 func outlive() {
 	signal.Notify(
 		make(chan os.Signal, 1), unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGVTALRM,
@@ -24,9 +24,11 @@ func outlive() {
 	ignore(thirdOfLibraries)
 }
 
-// Go leaves these signals to the threads of C libraries, so they cannot be caught; the one between it has for itself.
-// The kernel does not spare a first process that has them by default: while its first thread blocks signals, to start a
-// program, another thread takes the signal and all end. A program whose library needs them sets them up for itself.
+// Go leaves these two signals to the threads of C libraries, so this program cannot catch them. Go uses the number
+// between them itself.
+//
+// By default they can end a first process, too. While its first thread blocks signals, to start a program, another
+// thread takes the signal and the process ends. A program whose library needs the signals sets its own handlers.
 const (
 	firstOfLibraries = 32
 	thirdOfLibraries = 34

@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setupOnly are the capabilities that the box may have been given for its preparation. Nothing that runs
-// in the sandbox has them.
+// setupOnly returns the capabilities that the box may have for its preparation. No process in the sandbox has them.
 func setupOnly() []uintptr { return []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SETPCAP} }
 
 // dropSetup drops the capabilities that only the setup needs, on all threads, and protects this process from the
@@ -25,7 +24,7 @@ func dropSetup() error {
 		if caps[0].Permitted&(1<<c) == 0 {
 			continue
 		}
-		// Without CAP_SETPCAP, which goes last, the bounding set cannot be changed.
+		// CAP_SETPCAP comes last, because changes of the bounding set need it.
 		if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0); errno != 0 {
 			return errno
 		}

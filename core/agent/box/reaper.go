@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reaper collects every child that ends: those it started, and orphans that fell to the first process.
+// reaper collects every child that ends: its own, and orphans that the kernel gave to the first process.
 type reaper struct {
 	mu       sync.Mutex
 	children map[int]chan syscall.WaitStatus

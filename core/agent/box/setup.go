@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// silence is how long the launcher may take to begin its description of the sandbox. Sb sends that before the
-	// start; a container that is started by hand receives nothing.
+	// silence bounds the time until the first byte of the setup. Sb sends the setup before the start; a container started
+	// by hand receives none.
 	silence = 5 * time.Second
 	// setupTimeout bounds how long the rest may take.
 	setupTimeout = 30 * time.Second
 )
 
-// readSetup takes the setup from the process's stdin, and leaves an empty one in its place.
+// readSetup reads the setup from the process's stdin, and replaces stdin by an empty one.
 func readSetup(stdin *os.File) (setup wire.Setup, err error) {
 	own, err := unix.FcntlInt(stdin.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -66,14 +66,14 @@ func readSetup(stdin *os.File) (setup wire.Setup, err error) {
 	return setup, wire.CheckVersion(setup.Version, wire.Version)
 }
 
-// keepConfig writes down what the next start has to know, secrets among it: for root's eyes, in the sandbox's own
-// volume.
+// keepConfig writes the configuration for the next start, with secrets, to the sandbox's own volume. Only root can read
+// it.
 func (b *Box) keepConfig() error {
 	text, err := json.Marshal(b.config)
 	if err != nil {
 		return err
 	}
-	// A root process in the sandbox may have left another file in its place.
+	// A root process in the sandbox may have put another file there.
 	if err := os.RemoveAll(b.dir.Config()); err != nil {
 		return err
 	}

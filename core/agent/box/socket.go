@@ -17,11 +17,11 @@ import (
 const (
 	// backlog is how many calls may wait to be taken.
 	backlog = 128
-	// handoverTimeout bounds how long a caller may take to hand its descriptors over.
+	// handoverTimeout bounds the time that a caller may take to send its descriptors.
 	handoverTimeout = 10 * time.Second
-	// callFiles is how many descriptors a caller hands over.
+	// callFiles is the number of descriptors that a caller sends.
 	callFiles = 3
-	// callPipe is what the pipes of a call hold.
+	// callPipe is the capacity of a call's pipes, in bytes.
 	callPipe = 1 << 20
 )
 
@@ -37,8 +37,8 @@ func listen() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "calls"), nil
 }
 
-// openDoor makes the descriptor by which those outside come in who may take it from this process. What is sent there
-// arrives at the returned one.
+// openDoor makes the descriptor through which processes outside connect, if they may take it from this process.
+// Connections sent there arrive at the returned file.
 func openDoor() (*os.File, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -50,7 +50,7 @@ func openDoor() (*os.File, error) {
 	return os.NewFile(uintptr(pair[0]), "door"), nil
 }
 
-// admit takes one call that came in by the door. A message without one is none.
+// admit accepts one call from the door. It ignores a message without a descriptor.
 func admit(door *os.File) (*os.File, error) {
 	fds, err := receive(door, 1)
 	if err != nil || len(fds) == 0 {
@@ -94,7 +94,7 @@ func take(conn *os.File) ([]*os.File, error) {
 	return files, nil
 }
 
-// receive takes a message with at most so many descriptors, which the receiver closes.
+// receive reads a message with at most that many descriptors, which the receiver closes.
 func receive(conn *os.File, most int) ([]int, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -127,7 +127,7 @@ func receive(conn *os.File, most int) ([]int, error) {
 	return fds, nil
 }
 
-// Call hands this process's descriptors 0 to 2 to the box and waits until it lets go of the call.
+// Call passes this process's descriptors 0 to 2 to the box and waits until the box closes the call.
 func Call() error {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

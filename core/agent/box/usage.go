@@ -16,9 +16,8 @@ import (
 // ticksPerSecond is the unit of times in /proc: USER_HZ is 100 for programs on every architecture (time(7)).
 const ticksPerSecond = 100
 
-// usage adds up what the kernel tells of the sandbox's processes, but for this one and those that carry calls. Memory
-// is what is theirs alone or shared among them, not what files lent them. A process that ends meanwhile counts as far
-// as it was seen.
+// usage adds up the usage of the sandbox's processes, without this process and those that carry calls. Memory is
+// anonymous and shared memory, without pages of files. A process that ends during the measurement counts in part.
 func usage() (core.Stats, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -35,12 +34,12 @@ func usage() (core.Stats, error) {
 		if err != nil {
 			continue
 		}
-		status, _ := os.ReadFile(dir + "/status") // of one that has ended nothing is counted but its time
+		status, _ := os.ReadFile(dir + "/status") // for a process that has ended, only its CPU time counts
 		if isCall(stat, status) {
 			continue
 		}
 		own, children := cpuTimes(stat)
-		total.CPU += children // of those that ended
+		total.CPU += children // of children that have ended
 		if pid == os.Getpid() {
 			continue
 		}
@@ -69,11 +68,11 @@ func isCall(stat, status []byte) bool {
 	return false
 }
 
-// cpuTimes reads from a /proc/PID/stat what a process used, and what its children did that it waited for; 0 where there
-// is nothing to be read.
+// cpuTimes returns the CPU time of a process and of the children that it waited for, from /proc/PID/stat. It is 0 for
+// unreadable content.
 func cpuTimes(stat []byte) (own, children time.Duration) {
-	// proc(5): the name, in parentheses, may hold anything; utime, stime, cutime and cstime are the 12th to the 15th field
-	// behind it.
+	// proc(5): the name, in parentheses, may hold any character. utime, stime, cutime and cstime are fields 12 to 15 after
+	// it.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	const first = 11
 	if len(fields) < first+4 {
@@ -90,7 +89,7 @@ func cpuTimes(stat []byte) (own, children time.Duration) {
 	return times[0] + times[1], times[2] + times[3]
 }
 
-// memoryOf reads from a /proc/PID/status what a process has of memory that no file can give back.
+// memoryOf returns the anonymous and shared memory of a process from /proc/PID/status.
 func memoryOf(status []byte) core.Bytes {
 	var sum core.Bytes
 	for line := range bytes.Lines(status) {

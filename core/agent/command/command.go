@@ -18,8 +18,7 @@ import (
 )
 
 const (
-	// drainGrace is how long output may still be on its way after its command ended. The kernel has it in the pipe by
-	// then.
+	// drainGrace is the wait for output after the command's end. The kernel has it in the pipe by then.
 	drainGrace = 20 * time.Millisecond
 	// killGrace is the time between SIGTERM and SIGKILL for a command that exceeded its timeout.
 	killGrace = 3 * time.Second
@@ -30,7 +29,7 @@ type Command struct {
 	s       *Commands
 	process Process // nil if the program could not run
 	kept    bool
-	// limit is when the command's timeout is over; zero is never.
+	// limit is the end of the command's timeout, or zero without one.
 	limit   time.Time
 	output  *journal.Output
 	control *os.File // messages to sb-guest pty; nil without a terminal
@@ -40,7 +39,7 @@ type Command struct {
 	done chan struct{}
 
 	mu       sync.Mutex
-	stdin    *os.File // nil once it is closed
+	stdin    *os.File // nil after it is closed
 	exec     core.Exec
 	timedOut bool
 }
@@ -87,7 +86,7 @@ func (c *Command) Exit() core.Exit {
 	return *c.exec.Exit
 }
 
-// Stdin returns the end of the command's stdin that is written, or nil if it is closed.
+// Stdin returns the write end of the command's stdin, or nil if it is closed.
 func (c *Command) Stdin() *os.File {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,7 +168,7 @@ func (c *Command) attend(timeout time.Duration) {
 	c.s.mu.Unlock()
 }
 
-// bound ends the command when its timeout is over, until release is called.
+// bound ends the command after its timeout, until the caller calls release.
 func (c *Command) bound(timeout time.Duration) (release func()) {
 	timers := []*time.Timer{
 		time.AfterFunc(timeout, func() {
@@ -189,7 +188,7 @@ func (c *Command) bound(timeout time.Duration) (release func()) {
 	}
 }
 
-// Obey carries out what a client asks for.
+// Obey carries out a client's request.
 func (c *Command) Obey(control wire.Control) error {
 	switch {
 	case control.Broken != "":
@@ -233,7 +232,7 @@ func (c *Command) Resize(size core.TerminalSize) error {
 	return err
 }
 
-// breakStream closes a stream whose reader is gone: the command's next write there fails.
+// breakStream closes a stream without a reader. The command's next write there fails.
 func (c *Command) breakStream(stream core.Stream) {
 	for _, p := range c.pumps {
 		if p.stream == stream {

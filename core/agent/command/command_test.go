@@ -79,7 +79,7 @@ type sink struct {
 	mu   sync.Mutex
 	text strings.Builder
 	err  error
-	// wrote gets a value for each write if it is not nil.
+	// wrote, if not nil, receives a value for each write.
 	wrote chan struct{}
 }
 
@@ -189,7 +189,7 @@ func TestTimeoutEndsTheCommand(t *testing.T) {
 	}
 }
 
-// Only a reader that is gone breaks the stream; a client that has left does not.
+// Only a closed reader breaks the stream; a client that disconnects does not.
 func TestBrokenStreams(t *testing.T) {
 	for err, breaks := range map[error]bool{unix.EPIPE: true, os.ErrClosed: false} {
 		s, _ := open(t, t.TempDir())

@@ -106,7 +106,7 @@ func (s *Commands) Running() []*Command {
 	return slices.Collect(maps.Values(s.running))
 }
 
-// Wait waits until all commands have ended, and everything that holds their outputs open.
+// Wait waits until all commands have ended, and all processes that hold their outputs open.
 func (s *Commands) Wait() { s.wg.Wait() }
 
 // Run starts a command. client may be nil. A program that cannot run is a command that has ended.
@@ -182,9 +182,9 @@ func (s *Commands) start(request *wire.Command, id string, client *Client) (c *C
 	return c, nil
 }
 
-// Adopt journals a command that continues from the sandbox's original, and follows it from now on. attach returns its
-// process and gives it new outputs; core.KindNotFound means that it has ended. left is the rest of its timeout; 0 is
-// none.
+// Adopt journals a command that continues from the sandbox's original, and follows it. attach returns its process and
+// connects it to new outputs. If it returns core.KindNotFound, the command has ended. left is the rest of the timeout;
+// 0 means no timeout.
 func (s *Commands) Adopt(
 	exec core.Exec, left time.Duration, attach func(stdout, stderr *os.File) (Process, error),
 ) (*Command, error) {
@@ -253,7 +253,7 @@ func (c *Command) begin(client *Client, start func(files []*os.File) (Process, e
 	return nil
 }
 
-// follow introduces a command to its client, carries its output and waits for its end.
+// follow sends Started to the client, carries the command's output and waits for its end.
 func (s *Commands) follow(c *Command, client *Client, timeout time.Duration) {
 	if timeout > 0 {
 		c.limit = time.Now().Add(timeout)
@@ -273,7 +273,7 @@ func (s *Commands) follow(c *Command, client *Client, timeout time.Duration) {
 	s.wg.Go(func() { c.attend(timeout) })
 }
 
-// number reserves the next command's number, or returns the id that is given.
+// number returns id, or reserves the next command's number if id is empty.
 func (s *Commands) number(id string) string {
 	if id != "" {
 		return id

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/program"
 )
 
-// Environment returns the variables of a process: those of base as "NAME=value", HOME, then the layers, of which a
-// later one wins. PATH has a default.
+// Environment returns the variables of a process: those of base as "NAME=value", HOME, then the layers. A later layer
+// wins. PATH has a default.
 func Environment(base []string, home string, layers ...map[string]string) []string {
 	merged := map[string]string{"PATH": program.DefaultPath}
 	for _, variable := range base {

@@ -20,13 +20,13 @@ type Host interface {
 	// Plan finds the user, the environment and the directory of a command.
 	Plan(request *wire.Command) (Start, error)
 	// Start starts a process. The error wraps program.ErrNotFound or program.ErrNotExecutable if the program is the cause;
-	// any other one is a *core.Error.
+	// other errors are a *core.Error.
 	Start(start Start) (Process, error)
 	// Note records a failure that no caller can get.
 	Note(err error)
 }
 
-// Start describes a process that is to start.
+// Start describes a process to start.
 type Start struct {
 	// ID is the command's id in the journal.
 	ID   string
@@ -34,11 +34,11 @@ type Start struct {
 	Env  []string
 	Dir  string
 	User User
-	// Terminal means that Argv is sb-guest's, which runs the program on a terminal of its own.
+	// Terminal means that Argv runs sb-guest, which runs the program on a new terminal.
 	Terminal bool
-	// Kept means that the command should continue in a copy of the sandbox, where the host can make copies.
+	// Kept means that the command should continue in a copy of the sandbox, if the host can make copies.
 	Kept bool
-	// Files are the process's descriptors. The first one is nil for a Kept command, which reads nothing.
+	// Files are the process's descriptors. The first one is nil for a Kept command, which reads no input.
 	Files []*os.File
 }
 
@@ -58,8 +58,8 @@ type Client struct {
 	Started func(id string)
 	// Stdout and Stderr receive the output; nil drops it.
 	Stdout, Stderr io.WriteCloser
-	// Broken is called at most once for each stream, when its reader is gone. A stream that was closed on this side,
-	// with os.ErrClosed, is not broken.
+	// Broken is called at most once for each stream, after its reader closed it. A stream closed on this side, with
+	// os.ErrClosed, is not broken.
 	Broken func(stream core.Stream)
 }
 

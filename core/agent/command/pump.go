@@ -25,8 +25,8 @@ type pump struct {
 	from   *os.File
 	output *journal.Output
 	client *Client
-	to     io.WriteCloser // the client's; nil is none
-	// drained is closed when nothing more is on its way to the client.
+	to     io.WriteCloser // the client's, or nil
+	// drained is closed after the client has received all output.
 	drained chan struct{}
 }
 
@@ -36,8 +36,8 @@ func newPump(stream core.Stream, from *os.File, output *journal.Output, client *
 	}
 }
 
-// carry copies until the stream's end. The stream's deadline means that the command has ended: the client gets what is
-// in the pipe, and the journal also what background processes write later.
+// carry copies until the stream's end. The stream's deadline means that the command has ended. The client gets the rest
+// of the pipe. The journal also gets later output of background processes.
 func (p *pump) carry() {
 	defer func() { _ = p.from.Close() }()
 	leave := sync.OnceFunc(func() {
@@ -83,7 +83,7 @@ func (p *pump) carry() {
 	}
 }
 
-// ready reads what the pipe holds, without waiting and whatever its deadline; 0 or less means nothing.
+// ready reads the pipe's content without waiting, even after the deadline. It returns 0 or less if the pipe is empty.
 func (p *pump) ready(buffer []byte) int {
 	n := 0
 	raw, err := p.from.SyscallConn()

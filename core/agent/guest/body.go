@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// ChunkSize is the most content that one frame of a body holds, in bytes.
+// ChunkSize is the maximum content of one frame of a body, in bytes.
 const ChunkSize = 1 << 20
 
 const frameHeader = 4
@@ -15,11 +15,11 @@ const frameHeader = 4
 // breakMark is the length in the frame that ends a body early.
 const breakMark = math.MaxUint32
 
-// BodyWriter frames content so that its reader can tell the end from a break:
-// each frame is a length (4 bytes, big endian) and that many bytes; length 0 is the end, breakMark a break.
+// BodyWriter frames content so that its reader can distinguish the end from a break. Each frame is a length (4 bytes,
+// big endian) and that many bytes. Length 0 is the end, breakMark a break.
 type BodyWriter struct {
 	w   io.Writer
-	buf []byte // room for a header, then what waits to be sent
+	buf []byte // room for a header, then the unsent data
 }
 
 // NewBodyWriter returns a writer that buffers up to ChunkSize.
@@ -43,7 +43,7 @@ func (b *BodyWriter) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// ReadFrom implements io.ReaderFrom; it spares a copy and sends what each read brings.
+// ReadFrom implements io.ReaderFrom. It avoids a copy and sends the bytes of each read at once.
 func (b *BodyWriter) ReadFrom(r io.Reader) (int64, error) {
 	var total int64
 	for {
@@ -64,8 +64,8 @@ func (b *BodyWriter) ReadFrom(r io.Reader) (int64, error) {
 	}
 }
 
-// Close sends what is buffered and the end. It does not close the writer below. A body that
-// is not closed is broken, and what it was for does not happen.
+// Close sends the buffer and the end. It does not close the writer below. Without Close the body is broken, and its
+// operation does not happen.
 func (b *BodyWriter) Close() error {
 	if len(b.buf) > frameHeader {
 		if err := b.flush(); err != nil {
@@ -89,14 +89,14 @@ func (b *BodyWriter) flush() error {
 	return err
 }
 
-// BodyReader reads what a BodyWriter framed.
+// BodyReader reads the frames of a BodyWriter.
 type BodyReader struct {
 	r    io.Reader
 	left int
 	err  error
 }
 
-// NewBodyReader returns a reader over r, which it never reads past the end of the body.
+// NewBodyReader returns a reader of r. It never reads past the end of the body.
 func NewBodyReader(r io.Reader) *BodyReader { return &BodyReader{r: r} }
 
 // Read implements io.Reader. A body that breaks off is io.ErrUnexpectedEOF.

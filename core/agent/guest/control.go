@@ -8,21 +8,20 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Control is one message to a running "sb-guest pty": a new size, or a signal
-// when Signal is not 0. On the wire each is a line of text.
+// Control is one message to a running "sb-guest pty": a new size, or a signal if Signal is not 0. On the wire each is a
+// line of text.
 type Control struct {
 	Size   core.TerminalSize
 	Signal int
 }
 
-// Resize returns the bytes that tell the terminal its new size. The foreground
-// process group gets SIGWINCH.
+// Resize returns the bytes that set the terminal's size. The foreground process group gets SIGWINCH.
 func Resize(size core.TerminalSize) []byte {
 	return fmt.Appendf(nil, "size %d %d\n", size.Rows, size.Cols)
 }
 
-// Signal returns the bytes that send a signal to the command's process group,
-// and to the foreground one where that is another.
+// Signal returns the bytes that send a signal to the command's process group, and to the foreground group if that is
+// different.
 func Signal(number int) []byte { return fmt.Appendf(nil, "signal %d\n", number) }
 
 // ParseControl reads one line, without its newline.

@@ -22,7 +22,7 @@ type Entry struct {
 	Link    []byte `json:"link,omitempty"`
 }
 
-// FileInfo returns the entry as core knows it.
+// FileInfo converts the entry to core's type.
 func (e Entry) FileInfo() core.FileInfo {
 	return core.FileInfo{
 		Path: string(e.Path), Size: e.Size, Mode: fs.FileMode(e.Mode),
@@ -30,18 +30,18 @@ func (e Entry) FileInfo() core.FileInfo {
 	}
 }
 
-// Limits of an answer that describes files, in bytes. A hostile sandbox can send any amount of anything.
+// Limits of an answer that describes files, in bytes. A hostile sandbox can send any amount of data.
 const (
 	// MaxEntry bounds one Entry. A path and a link's target have 4096 bytes each.
 	MaxEntry = 32 << 10
-	// MaxListing bounds the entries of a directory: those of some 300 000 files.
+	// MaxListing bounds the entries of a directory. It is enough for some 300 000 files.
 	MaxListing = 64 << 20
 )
 
-// errTooLong is an answer above its limit, whose end is not worth waiting for.
+// errTooLong reports an answer above its limit. The reader does not wait for its end.
 var errTooLong = errors.New("the sandbox's answer is too long")
 
-// DecodeStat reads the answer to OpStat of name, which is absolute and clean.
+// DecodeStat decodes the answer to OpStat of name, which is absolute and clean.
 func DecodeStat(r io.Reader, name string) (core.FileInfo, error) {
 	infos, err := decodeEntries(r, MaxEntry)
 	if err != nil {
@@ -53,7 +53,7 @@ func DecodeStat(r io.Reader, name string) (core.FileInfo, error) {
 	return infos[0], core.CheckFile(name, infos[0])
 }
 
-// DecodeListing reads the answer to OpReadDir of dir, which is absolute and clean.
+// DecodeListing decodes the answer to OpReadDir of dir, which is absolute and clean.
 func DecodeListing(r io.Reader, dir string) ([]core.FileInfo, error) {
 	infos, err := decodeEntries(r, MaxListing)
 	if err != nil {
@@ -62,7 +62,7 @@ func DecodeListing(r io.Reader, dir string) ([]core.FileInfo, error) {
 	return infos, core.CheckListing(dir, infos)
 }
 
-// DecodeNothing reads the answer to an operation that has none.
+// DecodeNothing decodes the answer of an operation without a result.
 func DecodeNothing(r io.Reader) (struct{}, error) {
 	_, err := decodeEntries(r, 0)
 	return struct{}{}, err

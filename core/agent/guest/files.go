@@ -13,22 +13,22 @@ import (
 
 // Transport starts sb-guest in a provider's sandboxes.
 type Transport interface {
-	// Operate starts one file operation. ctx ends it, after Operate has returned, too: reads and Close then return soon,
+	// Operate starts one file operation. When ctx ends, also after Operate has returned, reads and Close return soon,
 	// whatever the sandbox does.
 	Operate(ctx context.Context, id string, request Request) (Operation, error)
 }
 
-// Operation is a file operation in progress. Read returns its answer and no error but io.EOF, whatever the outcome.
-// Write adds to its body; an error only means that the body has no reader any more.
+// Operation is a file operation in progress. Read returns its answer; its only error is io.EOF, whatever the outcome.
+// Write adds to the body. An error of Write only means that the body has no reader any more.
 type Operation interface {
 	io.ReadWriter
-	// CloseWrite says that the body is over.
+	// CloseWrite ends the body.
 	CloseWrite() error
-	// Break lets the body break off: sb-guest takes back what it began. It may be called while another goroutine writes,
-	// and more than once.
+	// Break breaks the body off: sb-guest undoes its unfinished work. Break may be called more than once and while another
+	// goroutine writes.
 	Break()
-	// Close gives up what is not read and sent, waits for the operation's end and returns how it ended. It may be called
-	// while another goroutine writes, and more than once.
+	// Close discards unread and unsent data, waits for the operation's end and returns its error. It may be called more
+	// than once and while another goroutine writes.
 	Close() error
 }
 
@@ -40,13 +40,13 @@ type Files struct {
 
 var _ core.FileSystem = Files{}
 
-// NewFiles returns the file system of a provider's sandboxes. The provider's name begins what errors call the
-// operation.
+// NewFiles returns the file system of a provider's sandboxes. Names of operations in errors begin with the provider's
+// name.
 func NewFiles(provider string, transport Transport) Files {
 	return Files{provider: provider, transport: transport}
 }
 
-// answerBuffer is how much of an answer is read at once by those who read little.
+// answerBuffer is the size of a read from an answer, for callers that read little at a time.
 const answerBuffer = 64 << 10
 
 // Stat implements core.FileSystem.
@@ -75,7 +75,7 @@ func (f Files) Remove(ctx context.Context, id, path string, recursive bool) erro
 	return err
 }
 
-// ask runs an operation without a body and decodes its answer. One that is too long ends the operation.
+// ask runs an operation without a body and decodes its answer. An answer that is too long ends the operation.
 func ask[T any](
 	ctx context.Context, f Files, id string, request Request, decode func(io.Reader) (T, error),
 ) (T, error) {
@@ -89,7 +89,7 @@ func ask[T any](
 	_ = op.CloseWrite()
 	answer, decodeErr := decode(op)
 	if errors.Is(decodeErr, errTooLong) {
-		cancel() // sb-guest may go on for any time
+		cancel() // sb-guest may continue without limit
 	}
 	if err := op.Close(); err != nil && !errors.Is(decodeErr, errTooLong) {
 		return none, err
@@ -110,7 +110,7 @@ func (f Files) Export(ctx context.Context, id, path string) (io.ReadCloser, erro
 	return f.stream(ctx, id, Request{Op: OpExport, Path: []byte(path)})
 }
 
-// stream returns the answer of an operation, once there is some of it or its failure.
+// stream returns the answer of an operation, after its first bytes or its failure.
 func (f Files) stream(ctx context.Context, id string, request Request) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	op, err := f.transport.Operate(ctx, id, request)
@@ -128,7 +128,7 @@ func (f Files) stream(ctx context.Context, id string, request Request) (io.ReadC
 	return a, nil
 }
 
-// answer is complete only when its operation has succeeded: its end is then io.EOF.
+// answer is complete only if its operation has succeeded; it then ends with io.EOF.
 type answer struct {
 	op       Operation
 	cancel   context.CancelFunc
@@ -166,7 +166,7 @@ func (a *answer) WriteTo(w io.Writer) (int64, error) {
 	return n, a.finish()
 }
 
-// Close gives up what was not read.
+// Close discards the unread answer.
 func (a *answer) Close() error {
 	a.cancel()
 	_ = a.finish()
@@ -196,22 +196,24 @@ func (f Files) Import(ctx context.Context, id, dir string, archive io.Reader, op
 const (
 	// patience is how long a read of unused content may block, because a terminal or a pipe may never return.
 	patience = time.Second
-	// breakLimit is how long sb-guest may take to remove what it began, when the content has failed.
+	// breakLimit is how long sb-guest may take to remove its unfinished work, after the content has failed.
 	breakLimit = 5 * time.Second
 )
 
-// errLeft is how the sending of a body ended whose reader has left.
+// errLeft reports a body that its reader did not read to the end.
 var errLeft = errors.New("sb-guest ended before it had all")
 
-// send runs an operation whose body is content. The error is the operation's, or content's own when sb-guest only
-// saw the body break off. A content that blocks is left alone when the operation has ended. When the content fails,
-// send waits until sb-guest has removed what it began, for breakLimit at most.
+// send runs an operation with content as its body. It returns the operation's error, or content's own error if sb-guest
+// only saw the body break off.
+//
+// After the operation has ended, send does not wait for content that blocks. If content fails, send waits for
+// breakLimit at most until sb-guest has removed its unfinished work.
 func (f Files) send(ctx context.Context, id string, request Request, content io.Reader) error {
 	op, err := f.transport.Operate(ctx, id, request)
 	if err != nil {
 		return err
 	}
-	// It may end before it has read everything; the rest is then unused.
+	// The operation may end before it has read the whole body; the rest stays unused.
 	result := make(chan error, 1)
 	go func() {
 		_, _ = io.Copy(io.Discard, op)
@@ -248,8 +250,8 @@ func (f Files) send(ctx context.Context, id string, request Request, content io.
 	return core.Wrap(f.provider+"."+string(request.Op), string(request.Path), body.err)
 }
 
-// sending is how a body was sent: what failed, and the content's own failure. Then late breaks the operation, unless it
-// is stopped.
+// sending is the result of sending a body: the failure, and the content's own failure. Unless it is stopped, late then
+// breaks the operation.
 type sending struct {
 	err, source error
 	late        *time.Timer
@@ -264,9 +266,9 @@ func sendBody(op Operation, content io.Reader) sending {
 	}
 	switch {
 	case err == nil:
-		_ = op.CloseWrite() // the operation had its body, and may be over and closed already
+		_ = op.CloseWrite() // the operation had its body, and may have ended and closed it already
 	case from.err != nil:
-		// In the stream, so that the report of what sb-guest removed comes back.
+		// Break in the stream, so that sb-guest's report of the removal comes back.
 		late := time.AfterFunc(breakLimit, op.Break)
 		if body.Break() != nil {
 			op.Break()
@@ -276,7 +278,7 @@ func sendBody(op Operation, content io.Reader) sending {
 	return sending{err: err, source: from.err}
 }
 
-// source remembers a failure of what is sent, to tell it from one of the way.
+// source records a failure of the content, to distinguish it from a failure of the transport.
 type source struct {
 	r   io.Reader
 	err error

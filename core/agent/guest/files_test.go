@@ -12,7 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// helper is a Transport whose operations are carried out by a function of this process.
+// helper is a Transport whose operations run a function of this process.
 type helper func(in io.Reader, out io.Writer) error
 
 // job is one of them.
@@ -168,7 +168,7 @@ func TestFilesAnswers(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		// Who has seen enough does not wait for the rest.
+		// Close does not wait for the rest of the content.
 		r, err := files.ReadFile(t.Context(), "id", "/file")
 		if err != nil {
 			t.Fatal(err)

@@ -31,18 +31,18 @@ type Op string
 
 // The operations.
 const (
-	OpStat    Op = "stat"    // answers one Entry line
-	OpReadDir Op = "readdir" // answers Entry lines sorted by name
-	OpRead    Op = "read"    // answers the file's content
+	OpStat    Op = "stat"    // returns one Entry line
+	OpReadDir Op = "readdir" // returns Entry lines sorted by name
+	OpRead    Op = "read"    // returns the file's content
 	OpWrite   Op = "write"   // body: the framed content
 	OpMkdir   Op = "mkdir"
 	OpRemove  Op = "remove"
-	OpExport  Op = "export" // answers a tar archive
+	OpExport  Op = "export" // returns a tar archive
 	OpImport  Op = "import" // body: a tar archive
 )
 
-// TypeSocket is the type of a socket's entry in the archive of OpExport. The entry has no content: it tells the reader
-// what the archive leaves out. POSIX's pax(1) reserves the types A to Z for such use.
+// TypeSocket is the type of a socket's entry in the archive of OpExport. The entry has no content: it names a file that
+// the archive leaves out. POSIX's pax(1) reserves the types A to Z for such use.
 const TypeSocket = 'U'
 
 // Request is one file operation. Path is absolute and clean.
@@ -57,7 +57,7 @@ type Request struct {
 	KeepOwner bool   `json:"keep_owner,omitempty"`
 	// DirectoryModes is core.ImportOptions.DirectoryModes.
 	DirectoryModes bool `json:"directory_modes,omitempty"`
-	// Framed says that the body of OpImport is framed as that of OpWrite is, and ends with its last frame.
+	// Framed means that the body of OpImport has the frames of OpWrite's body, and ends with its last frame.
 	Framed bool `json:"framed,omitempty"`
 }
 
@@ -100,7 +100,7 @@ func PTYArgv(size core.TerminalSize, command []string) []string {
 	return append(argv, command...)
 }
 
-// ParsePTYArgs reads what follows ModePTY in a command line that PTYArgv made.
+// ParsePTYArgs parses the arguments after ModePTY in a command line of PTYArgv.
 func ParsePTYArgs(args []string) (core.TerminalSize, []string, error) {
 	if len(args) < 3 || args[2] == "" {
 		return core.TerminalSize{}, nil, core.Errorf(
@@ -123,9 +123,9 @@ func parseSize(rows, cols string) (core.TerminalSize, error) {
 	return core.TerminalSize{Rows: uint16(r), Cols: uint16(c)}, nil
 }
 
-// DialArgv is the command line that connects to a port. Descriptor 0 carries the bytes that go there, 1 a zero byte
-// once the connection is made and then the bytes that come back; both may be one socket. It exits with 1 when nothing
-// listens.
+// DialArgv is the command line that connects to a port. Descriptor 0 carries the bytes to the port. Descriptor 1
+// carries a zero byte after the connection is made, then the bytes from the port. Both may be one socket. It exits with
+// 1 when no process listens.
 func DialArgv(port uint16) []string {
 	return []string{Program, ModeDial, strconv.Itoa(int(port))}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// MaxReport bounds a report in bytes; readers need not take more.
+// MaxReport bounds a report in bytes; readers may stop there.
 const MaxReport = 64 << 10
 
 // maxSkipped bounds how many skipped paths a report names.
@@ -21,8 +21,8 @@ type Report struct {
 	Error *Failure `json:"error,omitempty"`
 	// Exit is how the command of a pty ended; nil if it did not start.
 	Exit *Exit `json:"exit,omitempty"`
-	// Skipped counts the files that vanished during an export, and the entries that an import does not support (devices,
-	// sockets); SkippedPaths names the first of them.
+	// Skipped counts the files that vanished during an export. It also counts the entries that an import does not support
+	// (devices, sockets). SkippedPaths names the first of them.
 	Skipped      int      `json:"skipped,omitempty"`
 	SkippedPaths [][]byte `json:"skipped_paths,omitempty"`
 }
@@ -43,7 +43,7 @@ type Failure struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
-// Fail returns err as a Failure; nil stays nil.
+// Fail returns err as a Failure, and nil for nil.
 func Fail(err error) *Failure {
 	if err == nil {
 		return nil
@@ -68,7 +68,7 @@ func (f *Failure) Err(op string) error {
 	}
 }
 
-// Skip notes an entry that is left out.
+// Skip records a skipped entry.
 func (r *Report) Skip(path string) {
 	r.Skipped++
 	if len(r.SkippedPaths) < maxSkipped {
@@ -84,7 +84,7 @@ func (r *Report) Fail(path string, err error) {
 	r.Error = &Failure{Kind: KindOf(err).String(), Path: []byte(path), Message: cause(err)}
 }
 
-// cause strips what the failure's other fields say already.
+// cause returns err's message without the parts that the failure's other fields have.
 func cause(err error) string {
 	if e, ok := errors.AsType[*core.Error](err); ok && e.Err != nil {
 		return e.Err.Error()
@@ -92,8 +92,8 @@ func cause(err error) string {
 	return rootCause(err).Error()
 }
 
-// DecodeReport reads what the helper wrote to its descriptor 2. Anything that is not a
-// report, as after a crash or when the process was killed, is an error of core.KindInternal.
+// DecodeReport parses the helper's output on descriptor 2. Other content, as after a crash or a kill of the process, is
+// an error of core.KindInternal.
 func DecodeReport(data []byte) (Report, error) {
 	var r Report
 	if len(bytes.TrimSpace(data)) == 0 {
@@ -105,8 +105,8 @@ func DecodeReport(data []byte) (Report, error) {
 	return r, nil
 }
 
-// ReadExit takes a command's end from the report of the sb-guest pty that stood between. What is
-// no report changes nothing: sb-guest itself was killed, and exit says how.
+// ReadExit sets a command's exit from the report of its sb-guest pty. Without a valid report exit stays: then sb-guest
+// itself was killed, and exit has its signal.
 func ReadExit(r io.Reader, exit *core.Exit) {
 	text, _ := io.ReadAll(io.LimitReader(r, MaxReport))
 	report, err := DecodeReport(text)

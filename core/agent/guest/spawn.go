@@ -2,11 +2,11 @@ package guest
 
 import "encoding/json"
 
-// ModeSpawn is the helper's first argument when it hands a command to init.
+// ModeSpawn is the helper's first argument to pass a command to init.
 const ModeSpawn = "spawn"
 
-// SpawnSocket is where init waits for "sb-guest spawn" inside. It lies in a filesystem in memory of its own: an
-// abstract address does not come along into a copy of the sandbox, and the sandbox's root is its user's.
+// SpawnSocket is where init waits for "sb-guest spawn" inside. It lies in a separate filesystem in memory. An abstract
+// address would not survive in a copy of the sandbox, and the user controls the sandbox's root.
 const SpawnSocket = "/dev/.sb-guest"
 
 // SpawnReportFD is where "sb-guest spawn" writes its SpawnReports, as lines of JSON.
@@ -15,13 +15,13 @@ const SpawnReportFD = 3
 // MaxSpawn bounds a Spawn in bytes.
 const MaxSpawn = 4 << 20
 
-// Spawn asks init to run a command, or controls one that init runs. Such a command is a child of the sandbox's first
-// process, so it continues in a fork of the sandbox; commands started from outside are killed there. Its output goes
-// through pipes inside, so that changes outside do not affect it.
+// Spawn is a request to init to run a command, or to control one that init runs. Such a command is a child of the
+// sandbox's first process, so it continues in a fork of the sandbox. A fork kills commands started from outside. Its
+// output goes through pipes inside, so that changes outside do not affect it.
 type Spawn struct {
 	// ID names the command to init.
 	ID string `json:"id"`
-	// Attach asks for the outputs and the end of a command that runs; nothing below is looked at.
+	// Attach requests the outputs and the end of a running command. The fields below are then unused.
 	Attach bool     `json:"attach,omitempty"`
 	Argv   []string `json:"argv,omitempty"`
 	Env    []string `json:"env,omitempty"`

@@ -2,12 +2,12 @@ package guest
 
 import "encoding/json"
 
-// Watch is a request to tell what changes below a path, one WatchEvent in JSON on each line of
-// descriptor 1, until the time is over or descriptor 0 ends.
+// Watch is a request for the changes below a path. Descriptor 1 carries one WatchEvent in JSON on each line, until the
+// time is over or descriptor 0 ends.
 type Watch struct {
 	// Path is absolute: a directory, or one file.
 	Path string `json:"path"`
-	// Recursive looks into directories below, those that come later included.
+	// Recursive includes directories below path, also later ones.
 	Recursive bool `json:"recursive,omitempty"`
 	// Filter names the event types to report; nil means all.
 	Filter *[]string `json:"filter,omitempty"`
@@ -20,8 +20,8 @@ const (
 	WatchCreate = "Create"
 	WatchModify = "Modify" // content or attributes
 	WatchRemove = "Remove"
-	// WatchRename has both paths: where it was, where it is. Of what left the watched place, or came from
-	// elsewhere, only one is known.
+	// WatchRename has both paths: the old one, then the new one. If a file left the watched directory or came from
+	// elsewhere, it has only one of them.
 	WatchRename     = "Rename"
 	WatchRenameFrom = "RenameFrom"
 	WatchRenameTo   = "RenameTo"

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/guest"
 )
 
-// export writes root as a PAX archive to w, until ctx ends. It skips files that vanish meanwhile, and the report names
+// export writes root as a PAX archive to w, until ctx ends. It skips files that vanish in between, and the report names
 // them.
 func export(ctx context.Context, w io.Writer, root string, report *guest.Report) error {
 	buffered := bufio.NewWriterSize(w, copyBuffer)
@@ -29,7 +29,7 @@ func export(ctx context.Context, w io.Writer, root string, report *guest.Report)
 		ctx: ctx, tar: tar.NewWriter(buffered), report: report,
 		links: map[inode]string{}, buf: make([]byte, copyBuffer), above: path.Dir(root),
 	}
-	// A symbolic link at the end stays one.
+	// Do not follow a symbolic link at the end of the path.
 	parent, err := openDir(unix.AT_FDCWD, path.Dir(root))
 	if err != nil {
 		return err
@@ -55,16 +55,16 @@ type exporter struct {
 	ctx    context.Context //nolint:containedctx // one lives for one archive
 	tar    *tar.Writer
 	report *guest.Report
-	links  map[inode]string // files with several names, by the name that was sent
+	links  map[inode]string // files with several names, to the name already sent
 	buf    []byte
-	above  string // the directory that names begin in
+	above  string // the directory at which names begin
 }
 
 func (e *exporter) path(name string) string { return path.Join(e.above, name) }
 
-// add sends the file or tree called base in the directory dir, under name. What the directory says it is
-// may be fs.ModeIrregular: that it does not say. Files are opened by their last element: every
-// further one of a path costs time.
+// add sends the file or tree called base in the directory dir, under name. kind is the directory entry's type;
+// fs.ModeIrregular means that the entry has none. Files are opened by their last element, because each further element
+// of a path costs time.
 func (e *exporter) add(dir int, base, name string, kind fs.FileMode) error {
 	if err := e.ctx.Err(); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (e *exporter) add(dir int, base, name string, kind fs.FileMode) error {
 		h := header(&st, tar.TypeSymlink, name)
 		h.Linkname, err = readlink(dir, base, st.Size)
 		switch {
-		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EINVAL): // gone, or no link by now
+		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EINVAL): // removed or replaced since
 			e.report.Skip(e.path(name))
 			return nil
 		case err != nil:
@@ -140,13 +140,13 @@ func openDir(dir int, base string) (int, error) {
 	return fd, nil
 }
 
-// vanished says that what a directory has listed is gone, or something else by now.
+// vanished reports whether a listed file is gone, or of another type by now.
 func vanished(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) ||
 		errors.Is(err, unix.ENXIO)
 }
 
-// directory sends a directory and all in it. Only the one that was asked for must be there.
+// directory sends a directory and its content. Only the root of the export must exist.
 func (e *exporter) directory(parent int, base string, h *tar.Header) error {
 	whole := h.Name == base+"/"
 	fd, err := unix.Openat(parent, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)

@@ -24,7 +24,7 @@ import (
 // copyBuffer is large because each system call is dear inside a sandbox.
 const copyBuffer = 1 << 20
 
-// runFiles does one file operation and returns 0 when it is done.
+// runFiles does one file operation and returns 0 after success.
 func runFiles(args []string, stdin, stdout, stderr *os.File) int {
 	var report guest.Report
 	defer func() { send(stderr, report) }()
@@ -40,7 +40,7 @@ func runFiles(args []string, stdin, stdout, stderr *os.File) int {
 	}
 	// The process is short-lived and holds little: collecting would only cost time.
 	debug.SetGCPercent(800)
-	// On gVisor threads that look for work cost several times what the work does.
+	// On gVisor, idle threads that search for work cost several times the work itself.
 	runtime.GOMAXPROCS(1)
 	unix.Umask(0)
 	signal.Ignore(unix.SIGPIPE)
@@ -56,7 +56,7 @@ func runFiles(args []string, stdin, stdout, stderr *os.File) int {
 	return 0
 }
 
-// body is a request's body; its reads fail once ctx is over.
+// body is a request's body. Its reads fail after the end of ctx.
 type body struct {
 	ctx context.Context //nolint:containedctx // an io.Reader has no other way to know it
 	r   io.Reader
@@ -196,8 +196,8 @@ func (r fdReader) Read(p []byte) (int, error) {
 	}
 }
 
-// copyAll copies with the large buffer and none of the runtime's shortcuts, which are
-// slower on gVisor (splice of a pipe).
+// copyAll copies with the large buffer and without the runtime's shortcuts (splice of a pipe), which are slower on
+// gVisor.
 func copyAll(w io.Writer, r io.Reader) (int64, error) {
 	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, make([]byte, copyBuffer))
 }

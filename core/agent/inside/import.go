@@ -23,9 +23,9 @@ import (
 	"github.com/seed-0724f904/sb/internal/sparse"
 )
 
-// importArchive unpacks an archive into dir, which exists. Each file appears at once, under
-// its name, when all of it has come. When the archive is broken, refused or breaks off, whatever
-// this import created is removed again; files that it replaced are complete.
+// importArchive unpacks an archive into dir, which exists. Each file appears under its name at once, after all of its
+// content has arrived. If the archive is damaged, refused or breaks off, this import removes all files that it created.
+// Files that it replaced are complete.
 func importArchive(dir string, r io.Reader, how guest.Request, report *guest.Report) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -53,22 +53,22 @@ type importer struct {
 	buf            []byte
 	temp           string
 
-	// dir is the directory of the last entry. It stays open because the next entry is usually in the same one.
+	// dir is the directory of the last entry. It stays open because the next entry is usually in the same directory.
 	dir     *os.File
 	dirName string
 
 	replacer replacer
 
-	// created has the directories that this import made, and topmost what it made in
-	// directories that were there before.
+	// created has the directories that this import made. topmost has its files and directories in directories that existed
+	// before.
 	created map[string]bool
 	topmost []string
 	// dirs get their modes and times at the end, for filling them changes both.
 	dirs []*tar.Header
 }
 
-// trailerReader knows whether its reader was asked for more than there was: an archive that is
-// whole has its end marked.
+// trailerReader records whether a read went beyond the end. A whole archive has a marked end, so its reader stops
+// before.
 type trailerReader struct {
 	r      io.Reader
 	broken bool
@@ -106,7 +106,7 @@ func (im *importer) run(r io.Reader) error {
 	return im.finishDirs()
 }
 
-// archiveError tells damage in the archive from failures of its stream.
+// archiveError distinguishes damage in the archive from failures of its stream.
 func archiveError(err error) error {
 	if errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return core.Errorf(core.KindUsage, "", "", "the archive is damaged: %w", err)
@@ -190,7 +190,7 @@ func bare(err error) error {
 	return err
 }
 
-// open makes dir the current directory, with what is missing above it.
+// open makes dir the current directory. It creates dir and missing directories above it.
 func (im *importer) open(dir string) error {
 	if im.dir != nil && im.dirName == dir {
 		return nil
@@ -214,7 +214,7 @@ func (im *importer) open(dir string) error {
 	return nil
 }
 
-// escape tells a way that leads outside from other failures.
+// escape distinguishes a path that leads outside from other failures.
 func (im *importer) escape(name string, err error) error {
 	if _, ok := errors.AsType[syscall.Errno](err); ok {
 		return err
@@ -247,7 +247,7 @@ func (im *importer) makeDirs(dir string) error {
 	return nil
 }
 
-// note remembers what was created, for rollBack.
+// note records a created file or directory for rollBack.
 func (im *importer) note(name string) {
 	if !im.created[path.Dir(name)] {
 		im.topmost = append(im.topmost, name)
@@ -294,7 +294,7 @@ func (im *importer) finishDirs() error {
 	im.closeDir()
 	for _, h := range slices.Backward(im.dirs) {
 		if h.Name == "." || !im.created[h.Name] && (!im.directoryModes || im.fits(h)) {
-			continue // it was there before and keeps what it has
+			continue // it existed before and keeps its attributes
 		}
 		if im.keepOwner {
 			if err := im.root.Lchown(h.Name, h.Uid, h.Gid); err != nil {
@@ -311,7 +311,8 @@ func (im *importer) finishDirs() error {
 	return nil
 }
 
-// fits says whether a directory has its header's mode and owner already, which somebody else's may not be given.
+// fits reports whether a directory has its header's mode and owner already. Another user's directory cannot be changed
+// to them.
 func (im *importer) fits(h *tar.Header) bool {
 	info, err := im.root.Stat(h.Name)
 	if err != nil || info.Mode() != h.FileInfo().Mode() {
@@ -321,8 +322,8 @@ func (im *importer) fits(h *tar.Header) bool {
 	return !im.keepOwner || ok && int(st.Uid) == h.Uid && int(st.Gid) == h.Gid
 }
 
-// file creates a file. In a directory that this import created it writes the file directly, because nothing else uses
-// it yet. Elsewhere the file appears under its name when it is complete.
+// file creates a file. In a directory that this import created it writes the file directly, because no other process
+// uses it yet. Elsewhere the file appears under its name when it is complete.
 func (im *importer) file(h *tar.Header, content io.Reader) (err error) {
 	mode := uint32(h.Mode & 0o7777)
 	name := im.temp
@@ -374,7 +375,7 @@ func (im *importer) create(name string, mode uint32) (int, error) {
 	return unix.Openat(im.fd(), name, flags, mode)
 }
 
-// setFileTime sets an open file's times, which spares the way to its name: futimens(3).
+// setFileTime sets an open file's times without a path lookup: futimens(3).
 func setFileTime(fd int, t time.Time) error {
 	ts := unix.NsecToTimespec(t.UnixNano())
 	times := [2]unix.Timespec{ts, ts}
@@ -396,7 +397,7 @@ func (im *importer) setTime(t time.Time) error {
 	return unix.UtimesNanoAt(im.fd(), im.temp, []unix.Timespec{ts, ts}, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// publish gives the temporary file its name and learns whether that was new.
+// publish renames the temporary file to its name and records whether the name was new.
 func (im *importer) publish(name string) error {
 	base := path.Base(name)
 	if im.created[im.dirName] {
@@ -410,14 +411,14 @@ func (im *importer) publish(name string) error {
 	case unix.EEXIST:
 		return im.replacer.replace(im.fd(), im.temp, base)
 	case unix.EINVAL, unix.ENOSYS:
-		// The file system cannot tell; then a broken import leaves the file.
+		// The file system cannot report an existing target. So a broken import leaves the file.
 		return unix.Renameat(im.fd(), im.temp, im.fd(), base)
 	}
 	return err
 }
 
-// symlink makes a link, wherever it leads: what comes after it is not made through one that leads outside, for os.Root
-// refuses that.
+// symlink makes a link, wherever it leads. os.Root refuses later entries whose path goes through a link that leads
+// outside.
 func (im *importer) symlink(h *tar.Header) (err error) {
 	if h.Linkname == "" {
 		return refused(h.Name, "its target is empty")
@@ -473,7 +474,7 @@ func (im *importer) hardLink(h *tar.Header) (err error) {
 	if err := im.publish(h.Name); err != nil {
 		return err
 	}
-	// A rename onto another name of the same file does nothing and leaves the source.
+	// A rename onto another name of the same file succeeds without effect and leaves the source.
 	if err := unix.Unlinkat(im.fd(), im.temp, 0); err != nil && err != unix.ENOENT {
 		return err
 	}

@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runInit is pid 1: it takes in orphans and runs the commands that "sb-guest spawn" brings until the sandbox is killed.
-// No signal ends it. A file size limit that is broken (SIGXFSZ) then hits the offender instead of the whole sandbox.
+// runInit is pid 1. It reaps orphans and runs the commands of "sb-guest spawn" until the sandbox is killed. No signal
+// ends it. So a violated file size limit (SIGXFSZ) affects the offender instead of the whole sandbox.
 func runInit() int {
-	// Without a collector the runtime has no timer that would wake an idle sandbox. What commands leave is
-	// collected when they end.
+	// Without a collector the runtime has no timer that would wake an idle sandbox. Garbage is collected when commands
+	// end.
 	debug.SetGCPercent(-1)
-	// Taken, not ignored: what is ignored here would be ignored by the commands, too.
+	// Caught, not ignored: the commands would inherit ignored signals.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals)
 	children := make(chan os.Signal, 1)
@@ -38,7 +38,7 @@ func runInit() int {
 func (n *nursery) reap() {
 	for {
 		var status syscall.WaitStatus
-		// Under the lock: a child is known before its end can be seen.
+		// Under the lock, so that a child is recorded before its end is handled.
 		n.mu.Lock()
 		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
 		if err == nil && pid > 0 {

@@ -250,7 +250,7 @@ func TestExportImportRoundTrip(t *testing.T) {
 			sub.Mode(), link,
 		)
 	}
-	// A broken import takes back what it made.
+	// A broken import removes the files that it created.
 	for _, cut := range []int{0, 512, 1536, len(archive) / 2, len(archive) - 1024} {
 		dir := t.TempDir()
 		if _, _, err := do(t, request(guest.OpImport, dir), bytes.NewReader(archive[:cut])); !errors.Is(err, core.KindUsage) {
@@ -328,8 +328,8 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 	}
 }
 
-// limitFileSize bounds files for a test: one of an archive can be sparse and as large as it likes. In a
-// sandbox the disk limit ends it.
+// limitFileSize bounds files for a test: a sparse file of an archive can have any size. In a sandbox the disk limit
+// ends it.
 func limitFileSize(t *testing.T, size uint64) {
 	t.Helper()
 	signal.Ignore(unix.SIGXFSZ)
@@ -366,7 +366,7 @@ func FuzzImport(f *testing.F) {
 	})
 }
 
-// pty runs a shell script on a terminal and returns what it showed and its report.
+// pty runs a shell script on a terminal. It returns the terminal's output, the report and the exit code.
 func pty(t *testing.T, stdin io.Reader, argv ...string) (string, guest.Report, int) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer

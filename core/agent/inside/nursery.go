@@ -20,14 +20,14 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/program"
 )
 
-// nursery is init's children by order: the commands that "sb-guest spawn" brought.
+// nursery holds init's children by request: the commands of "sb-guest spawn".
 type nursery struct {
 	mu    sync.Mutex
 	byPID map[int]*nursling
 	byID  map[string]*nursling
 }
 
-// nursling is one command. It is known until somebody has learned its end.
+// nursling is one command. It stays in the nursery until a client has received its end.
 type nursling struct {
 	pid     int
 	outputs [2]*relay
@@ -35,7 +35,7 @@ type nursling struct {
 	over    chan struct{}
 }
 
-// serve answers connections until the process ends.
+// serve serves connections until the process ends.
 func (n *nursery) serve() {
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: guest.SpawnSocket, Net: "unix"})
 	if err != nil {
@@ -82,7 +82,7 @@ func (n *nursery) answer(conn *net.UnixConn) {
 	runtime.GC()
 }
 
-// take starts the command that is asked for, or finds it and gives it new outputs.
+// take starts the requested command, or finds it and connects it to new outputs.
 func (n *nursery) take(request guest.Spawn, outputs []int) (*nursling, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -123,7 +123,7 @@ func (n *nursery) ended(pid int, status syscall.WaitStatus) {
 	close(child.over)
 }
 
-// start runs a command in a session of its own, with pipes of this process's as outputs.
+// start runs a command in a new session, with pipes of this process as outputs.
 func start(request guest.Spawn, outputs []int) (*nursling, error) {
 	if len(request.Argv) == 0 {
 		return nil, unix.EINVAL
@@ -181,8 +181,8 @@ func pathIn(env []string) string {
 	return program.DefaultPath
 }
 
-// receiveSpawn reads a request and the two descriptors that come with it. Only root inside may ask: others would get
-// its rights.
+// receiveSpawn reads a request and the two descriptors that come with it. It accepts requests of root only: other users
+// would get root's rights.
 func receiveSpawn(conn *net.UnixConn) (request guest.Spawn, outputs []int, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -31,13 +31,13 @@ const (
 	// drainQuiet is how long a terminal that a background process still holds must be
 	// silent, after the command's end, to count as read out.
 	drainQuiet = 20 * time.Millisecond
-	// drainMax bounds what is read then, for the process may never be silent.
+	// drainMax bounds this output, because the process may never pause.
 	drainMax = 1 << 20
 
 	relayBuffer = 64 << 10
 )
 
-// runPTY runs a command on a terminal of its own and returns its exit code.
+// runPTY runs a command on a new terminal and returns its exit code.
 func runPTY(args []string, stdin, stdout, stderr *os.File) int {
 	var report guest.Report
 	defer func() { send(stderr, report) }()
@@ -50,7 +50,7 @@ func runPTY(args []string, stdin, stdout, stderr *os.File) int {
 	if err != nil {
 		return fail(exitFailed, "", err)
 	}
-	// A terminal whose far end is gone is hung up in order, below, not by a signal here.
+	// If the reader of the terminal is gone, output hangs the terminal up in order; a signal here would not.
 	signal.Ignore(unix.SIGPIPE)
 	master, slave, err := openPTY(size)
 	if err != nil {
@@ -81,8 +81,8 @@ func runPTY(args []string, stdin, stdout, stderr *os.File) int {
 	}
 	t.pid = process.Pid
 
-	// The next three end with the process: nothing can interrupt a read of a pipe that
-	// others hold, and once the command is over nothing waits for them.
+	// The next three end with the process. Nothing can interrupt a read of a pipe that others hold, so no code waits for
+	// them after the command.
 	go t.input(stdin)
 	go t.control(os.NewFile(guest.ControlFD, "control"))
 	go t.forwardSignals()
@@ -163,8 +163,8 @@ type terminal struct {
 	pid    int // the session's leader
 }
 
-// input relays what is typed. The end of r is typed as the terminal's own end of file
-// where the program reads lines; a program in raw mode has no such notion.
+// input relays the user's input. The end of r becomes the terminal's end-of-file character if the program reads lines.
+// A program in raw mode has no end of file.
 func (t *terminal) input(r io.Reader) {
 	buf := make([]byte, relayBuffer)
 	last := byte('\n')
@@ -197,7 +197,7 @@ func (t *terminal) input(r io.Reader) {
 	_, _ = t.master.Write(end)
 }
 
-// output relays what is shown, until the session is over and the terminal read out.
+// output relays the terminal's output, until the session is over and the terminal is drained.
 func (t *terminal) output(w io.Writer, over <-chan struct{}) {
 	buf := make([]byte, relayBuffer)
 	drained, broken, quiet := 0, false, false
@@ -218,7 +218,7 @@ func (t *terminal) output(w io.Writer, over <-chan struct{}) {
 		}
 		select {
 		case <-over:
-			// The deadline that woke this loop tells nothing; one that was set here does.
+			// A deadline set before the session's end proves nothing; only one set here means silence.
 			quiet = true
 			drained += n
 			_ = t.master.SetReadDeadline(time.Now().Add(drainQuiet))
@@ -246,7 +246,7 @@ func (t *terminal) control(r io.Reader) {
 	}
 }
 
-// forwardSignals passes on what this process is sent.
+// forwardSignals passes the signals of this process on.
 func (t *terminal) forwardSignals() {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2)

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// relay carries one output of a command from a pipe inside to a descriptor that leads outside. Where that does not lead
-// anywhere any more, as in a copy of the sandbox, it holds what it has until there is another one. Its reads and writes
-// block a thread: a wait in the runtime's poller would not survive such a copy.
+// relay carries one output of a command from a pipe inside to a descriptor that leads outside. If that descriptor is
+// dead, as in a copy of the sandbox, relay keeps the data until there is another one. Its reads and writes block a
+// thread, because a wait in the runtime's poller would not survive such a copy.
 type relay struct {
 	from int
 
@@ -29,8 +29,8 @@ func newRelay(from, to int) *relay {
 	return r
 }
 
-// run copies until every writer has closed the pipe, or the reader outside has gone: then the command's next write
-// fails.
+// run copies until every writer has closed the pipe, or the reader outside is gone. In that case the command's next
+// write fails.
 func (r *relay) run() {
 	buffer := make([]byte, relayBuffer)
 	for {
@@ -68,7 +68,7 @@ func (r *relay) set(busy bool) {
 	r.changed.Broadcast()
 }
 
-// write forwards all of data; false means that the reader is gone.
+// write forwards all of data. It returns false if the reader is gone.
 func (r *relay) write(data []byte) bool {
 	for len(data) > 0 {
 		r.mu.Lock()
@@ -94,7 +94,7 @@ func (r *relay) write(data []byte) bool {
 	return true
 }
 
-// drop gives up a descriptor that leads nowhere, unless it has been replaced already.
+// drop closes a descriptor that leads nowhere, unless it has been replaced already.
 func (r *relay) drop(to int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,7 +104,7 @@ func (r *relay) drop(to int) {
 	}
 }
 
-// redirect makes the output go to another descriptor, which it takes over.
+// redirect sends the output to another descriptor, which the relay then owns.
 func (r *relay) redirect(to int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// remove removes a file or an empty directory, or with recursive a whole tree: until ctx ends, and nothing when
-// something is mounted there or below.
+// remove removes a file or an empty directory, or with recursive a whole tree, until ctx ends. If there is a mount at
+// or below name, it removes nothing.
 func remove(ctx context.Context, name string, recursive bool) error {
 	if name == "/" {
 		return core.Errorf(core.KindUsage, "", name, "the root directory cannot be removed")
@@ -51,7 +51,7 @@ func remove(ctx context.Context, name string, recursive bool) error {
 	return r.tree(parent, path.Base(name), name)
 }
 
-// checkMounts refuses a directory where something is mounted, or below which.
+// checkMounts returns an error for a directory with a mount at or below it.
 func checkMounts(name string) error {
 	above, err := filepath.EvalSymlinks(path.Dir(name))
 	if err != nil {
@@ -171,7 +171,7 @@ func (r *remover) entry(dir int, base, name string) error {
 	switch err := unix.Unlinkat(dir, base, 0); err {
 	case nil, unix.ENOENT:
 		return nil
-	case unix.EISDIR, unix.EPERM: // EPERM is POSIX's word for a directory
+	case unix.EISDIR, unix.EPERM: // EPERM means a directory in POSIX
 	default:
 		return &fs.PathError{Op: "remove", Path: name, Err: err}
 	}

@@ -67,7 +67,7 @@ func TestRemoveDoesNotCrossMounts(t *testing.T) {
 		if unix.Statfs(dir, &st) != nil {
 			continue
 		}
-		if dir == "/proc/1" { // it is no mount, and nothing in it can be removed: what counts is that nothing is followed
+		if dir == "/proc/1" { // it is no mount, and its files cannot be removed; the test is that no link is followed
 			continue
 		}
 		if err := checkMounts(dir); !errors.Is(err, core.KindConflict) {
@@ -102,7 +102,7 @@ func TestRemoveDoesNotCrossMounts(t *testing.T) {
 			t.Errorf("%s was removed", name)
 		}
 	}
-	// The device tells when the list of mounts does not.
+	// The device number reveals a mount that the list of mounts does not have.
 	parent, err := openDir(unix.AT_FDCWD, dir)
 	if err != nil {
 		t.Fatal(err)

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// replacer lets files take the place of others.
+// replacer replaces files by others.
 type replacer struct {
-	// noExchange says that the file system cannot let two files change names.
+	// noExchange means that the file system cannot exchange two files.
 	noExchange bool
 }
 
-// replace gives the file temp the name of one that is there, in the same directory. The two change names where that is
-// possible: ext4 writes a file to the disk at once when it is renamed over another, which costs ten times as much.
+// replace renames temp to the name of an existing file in the same directory. If possible, it exchanges the two. ext4
+// writes a file to the disk at once when it is renamed over another, which costs ten times as much.
 func (r *replacer) replace(dir int, temp, name string) error {
 	if r.noExchange {
 		return unix.Renameat(dir, temp, dir, name)
@@ -29,7 +29,7 @@ func (r *replacer) replace(dir int, temp, name string) error {
 	case unix.EINVAL, unix.ENOSYS, unix.EOPNOTSUPP:
 		r.noExchange = true
 		return r.replace(dir, temp, name)
-	case unix.ENOENT: // it has gone since
+	case unix.ENOENT: // it was removed since
 		return unix.Renameat(dir, temp, dir, name)
 	default:
 		return err

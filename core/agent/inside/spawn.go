@@ -16,10 +16,10 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/guest"
 )
 
-// runSpawn hands the request on descriptor 0 to init, with descriptors 1 and 2, and copies init's reports to
+// runSpawn passes the request on descriptor 0 to init, with descriptors 1 and 2. It copies init's reports to
 // SpawnReportFD until the command's end.
 func runSpawn(stdin, stdout, stderr *os.File) int {
-	// Who tells all processes to end means the command: its end must still be reported.
+	// A user may signal all processes to end the command: its end must still be reported.
 	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 	reports := os.NewFile(guest.SpawnReportFD, "reports")
 	fail := func(err error) int {
@@ -47,7 +47,7 @@ func runSpawn(stdin, stdout, stderr *os.File) int {
 	return 0
 }
 
-// dialInit connects to init, which may be starting still.
+// dialInit connects to init, which may still be starting.
 func dialInit() (*net.UnixConn, error) {
 	const patience, pause = 10 * time.Second, time.Millisecond
 	for began := time.Now(); ; time.Sleep(pause) {
@@ -62,7 +62,7 @@ func dialInit() (*net.UnixConn, error) {
 // passOn writes all of the request; the rights go with its first bytes.
 func passOn(conn *net.UnixConn, request, rights []byte) error {
 	n, _, err := conn.WriteMsgUnix(request, rights, nil)
-	if err != nil || n == len(request) { // to write nothing is an error once init has answered and left
+	if err != nil || n == len(request) { // a write of no bytes fails after init has answered and closed
 		return err
 	}
 	_, err = conn.Write(request[n:])

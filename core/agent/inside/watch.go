@@ -21,15 +21,15 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/guest"
 )
 
-// watched is what inotify(7) is asked for.
+// watched is the mask of events for inotify(7).
 const watched = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_DELETE |
 	unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 
-// otherHalf is how long a file that moved away may take to turn up elsewhere, in milliseconds: the kernel
-// tells both one after the other.
+// otherHalf is the wait for the second event of a move, in milliseconds. The kernel reports both events one after the
+// other.
 const otherHalf = 20
 
-// runWatch tells what changes below a path. It returns 0 when its time is over or its input ends.
+// runWatch reports changes below a path. It returns 0 when its time is over or its input ends.
 func runWatch(args []string, stdin, stdout, stderr *os.File) int {
 	var request guest.Watch
 	if len(args) != 1 || json.Unmarshal([]byte(args[0]), &request) != nil || !filepath.IsAbs(request.Path) {
@@ -54,7 +54,7 @@ type watcher struct {
 	file    *os.File
 	// names are the watched paths by inotify's numbers.
 	names map[int32]string
-	// left is a file that moved away and did not turn up yet; "" is none.
+	// left is a file that moved away and has not reappeared; "" means none.
 	left   string
 	cookie uint32
 }
@@ -155,7 +155,7 @@ func (w *watcher) run(stdin *os.File) error {
 	}
 }
 
-// events reads what inotify wrote: inotify(7), struct inotify_event.
+// events parses events of inotify: inotify(7), struct inotify_event.
 func (w *watcher) events(data []byte) error {
 	for len(data) >= unix.SizeofInotifyEvent {
 		number := int32(binary.NativeEndian.Uint32(data)) //nolint:gosec // inotify's numbers are such
@@ -167,7 +167,7 @@ func (w *watcher) events(data []byte) error {
 		}
 		data = data[end:]
 		if !known {
-			continue // of a directory that has left
+			continue // an event of a directory that is no longer watched
 		}
 		if err := w.event(path, number, mask, cookie); err != nil {
 			return err
@@ -213,8 +213,8 @@ func (w *watcher) event(path string, number int32, mask, cookie uint32) error {
 	return nil
 }
 
-// came looks into a new directory. It reports the entries of one that was just created, since they may be older than
-// the watch.
+// came watches a new directory. It reports the entries of a directory that was just created, since they may be older
+// than the watch.
 func (w *watcher) came(path string, mask uint32, report bool) error {
 	if !w.request.Recursive || mask&unix.IN_ISDIR == 0 {
 		return nil

@@ -42,7 +42,7 @@ func TestWatch(t *testing.T) {
 		must(lines.Decode(&event))
 		return event
 	}
-	// It watches once it tells of something.
+	// The first event shows that the watch has begun.
 	ready := make(chan guest.WatchEvent)
 	go func() {
 		var event guest.WatchEvent
@@ -77,7 +77,7 @@ func TestWatch(t *testing.T) {
 	must(os.WriteFile(filepath.Join(elsewhere, "old/unseen"), nil, 0o600))
 	must(os.Rename(filepath.Join(elsewhere, "old"), path("back")))
 	until(path("back"))
-	// It looks into what came after it has told of it.
+	// The watch reads a new directory only after its event, so earlier content appears as events, too.
 	must(os.WriteFile(path("next"), nil, 0o600))
 	until(path("next"))
 	must(os.Remove(path("back/unseen")))

@@ -37,7 +37,7 @@ func (f *files) write(path string, r guest.Request) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
 	} else if info, lerr := os.Lstat(path); lerr == nil && info.Mode()&fs.ModeSymlink != 0 {
-		return err // it dangles or loops: where to write is unknown
+		return err // it dangles or loops, so the target is unknown
 	}
 	mode := fs.FileMode(r.Mode) & (fs.ModePerm | 0o7000)
 	old, err := os.Stat(path)
@@ -47,7 +47,7 @@ func (f *files) write(path string, r guest.Request) error {
 	case err == nil && !old.Mode().IsRegular():
 		return core.Errorf(core.KindConflict, "", path, "not a regular file")
 	case err == nil:
-		// The rename below asks the directory only; a read-only file stays one.
+		// The rename below needs only rights to the directory. This check keeps a read-only file unchanged.
 		if err := unix.Faccessat(unix.AT_FDCWD, path, unix.W_OK, unix.AT_EACCESS); err != nil {
 			return err
 		}

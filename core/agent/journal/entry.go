@@ -28,7 +28,7 @@ func Write(dir string, exec core.Exec) error {
 	return atomicfile.Write(filepath.Join(dir, exec.ID+".json"), text, 0o600)
 }
 
-// Read returns the entry of a command. id is any text: fs.ErrNotExist when it is not the id of a command here.
+// Read returns the entry of a command. id is any text. The error is fs.ErrNotExist if no command has it.
 func Read(dir, id string) (exec core.Exec, err error) {
 	if !validID(id) {
 		return core.Exec{}, fmt.Errorf("command %q: %w", id, fs.ErrNotExist)
@@ -69,7 +69,7 @@ func openRegular(path string) (*os.File, error) {
 	return f, nil
 }
 
-// validID says whether a journal can have an entry of that id: a number, which is safe in a file's name.
+// validID reports whether id is valid for an entry: a number, which is safe in a file's name.
 func validID(id string) bool {
 	const most = 19 // digits of an int64
 	return id != "" && len(id) <= most && strings.Trim(id, "0123456789") == ""

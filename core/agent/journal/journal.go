@@ -19,7 +19,7 @@ import (
 // codeUnknown is the exit code of a command whose entry cannot be read.
 const codeUnknown = 125
 
-// Execs reads all entries in a journal's directory, oldest first. One that cannot be read has only its id, and an exit
+// Execs reads all entries in a journal's directory, oldest first. An unreadable entry has only its id, and an exit
 // whose message names the file.
 func Execs(dir string) ([]core.Exec, error) {
 	entries, err := os.ReadDir(dir)
@@ -56,8 +56,8 @@ func number(id string) int {
 	return n
 }
 
-// Output is a command's output while it is written. It keeps the newest limit bytes,
-// more or less: when half of that is full the file before is dropped.
+// Output is a command's output while it is written. It keeps about the newest limit bytes: when half of that is full,
+// it drops the older file.
 type Output struct {
 	mu    sync.Mutex
 	path  string
@@ -69,7 +69,7 @@ type Output struct {
 	stdout, stderr *redact.Stream
 }
 
-// Stats counts what went through an Output.
+// Stats counts the bytes of an Output.
 type Stats struct {
 	Stdout, Stderr int64
 	Truncated      bool
@@ -91,8 +91,8 @@ func Create(dir, id string, limit int64, redactor *redact.Redactor) (*Output, er
 	}, nil
 }
 
-// dropTorn removes what follows the last whole record, and returns the size that is left. A writer that was killed may
-// have left a torn record, which would hide those that follow it.
+// dropTorn removes the data after the last whole record, and returns the remaining size. A killed writer may have left
+// a torn record, which would hide later ones.
 func dropTorn(f *os.File) (size int64, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -117,8 +117,7 @@ func dropTorn(f *os.File) (size int64, err error) {
 	return size, err
 }
 
-// Write appends data. The disk's failure is not the command's: what cannot be kept
-// is counted and dropped.
+// Write appends data. A failure of the disk does not fail the command: Write counts and drops data that it cannot keep.
 func (o *Output) Write(stream core.Stream, data []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -55,7 +55,7 @@ func TestOutputComesBack(t *testing.T) {
 	}
 }
 
-// The values of secrets are on no disk, wherever the pieces of output are cut.
+// No file has the values of secrets, wherever the pieces of output are cut.
 func TestSecretsStayOut(t *testing.T) {
 	dir := t.TempDir()
 	var secrets Secrets
@@ -218,7 +218,7 @@ func TestDamagedEntriesAreNamed(t *testing.T) {
 	}
 }
 
-// An entry with a changed byte is an error that names the file, or what was written.
+// After a change of any byte, Read returns the original entry or an error that names the file.
 func TestEveryChangedByteOfAnEntryIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	want := core.Exec{

@@ -18,8 +18,8 @@ import (
 // followPoll is how often a follower looks for more.
 const followPoll = 20 * time.Millisecond
 
-// Records yields a command's output, oldest first. While ended says no and opts.Follow
-// is set it waits for more. An error comes last. Of an id that Read does not know there is no output.
+// Records yields a command's output, oldest first. With opts.Follow it waits for more until ended returns true. An
+// error comes last. For an id that Read does not find there is no output.
 func Records(
 	ctx context.Context, dir, id string, opts core.LogOptions, ended func() bool,
 ) iter.Seq2[core.LogRecord, error] {
@@ -47,7 +47,7 @@ func Records(
 		tick := time.NewTicker(followPoll)
 		defer tick.Stop()
 		for {
-			// Asked before reading: what is written before the end is read after the question.
+			// Call ended before the read: the read then gets all output from before the end.
 			over := !opts.Follow || ended()
 			for {
 				record, err := r.next()
@@ -83,7 +83,7 @@ type reader struct {
 	older  bool // file is the one before the newest
 }
 
-// next returns the next record; io.EOF when there is none yet.
+// next returns the next record, or io.EOF if there is none yet.
 func (r *reader) next() (core.LogRecord, error) {
 	for {
 		if r.file == nil && !r.open() {
@@ -103,7 +103,7 @@ func (r *reader) next() (core.LogRecord, error) {
 		if !r.rotated() {
 			return core.LogRecord{}, io.EOF
 		}
-		// The writer has gone on to a new file, so this one is complete.
+		// The writer has switched to a new file, so this one is complete.
 		r.close()
 	}
 }
@@ -124,7 +124,7 @@ func (r *reader) open() bool {
 	return true
 }
 
-// rotated says whether the open file is no longer the newest.
+// rotated reports whether a newer file has replaced the open one.
 func (r *reader) rotated() bool {
 	mine, err := r.file.Stat()
 	if err != nil {
@@ -161,7 +161,7 @@ func (r *reader) tail(lines int, selected func(core.LogRecord) bool) ([]core.Log
 	}
 }
 
-// lastLines cuts records so that n lines are left; the text behind the last newline is one.
+// lastLines cuts records to the last n lines. Text after the last newline counts as a line.
 func lastLines(records []core.LogRecord, n int) []core.LogRecord {
 	seen := 0
 	for i := len(records) - 1; i >= 0; i-- {

@@ -19,14 +19,14 @@ const (
 	stdoutTag = 1
 	stderrTag = 2
 	// summedBit is set in the first byte of the time and in the stream of a record with checksums. Earlier versions wrote
-	// none. It is in two bytes, so that one changed byte does not make a record look like one of those.
+	// none. It is in two bytes, so one changed byte cannot make a record look like an old one.
 	summedBit = 0x80
 )
 
 // errCut is the end of a file that is being written, or was when its writer died.
 var errCut = errors.New("record is cut short")
 
-// header is what precedes a record's data.
+// header is the part of a record before its data.
 type header struct {
 	time   time.Time
 	stream core.Stream

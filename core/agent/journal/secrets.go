@@ -18,7 +18,7 @@ type Secrets struct {
 	redactor *redact.Redactor
 }
 
-// Add remembers variables and returns what finds all values that are known; nil when there are none.
+// Add adds variables and returns a redactor for the values of all variables so far, or nil without any.
 func (s *Secrets) Add(values map[string]string) *redact.Redactor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,7 +35,7 @@ func (s *Secrets) Add(values map[string]string) *redact.Redactor {
 	return s.redactor
 }
 
-// All returns what is known.
+// All returns all variables so far.
 func (s *Secrets) All() []core.Secret {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,23 +8,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Size is what a pipe that a command writes holds, in bytes.
+// Size is the capacity of a pipe that a command writes to, in bytes.
 const Size = 1 << 20
 
-// Set are the pipes of one command, in the order of its descriptors. The zero value has none.
-// It is for one goroutine at a time.
+// Set are the pipes of one command, in the order of its descriptors. The zero value has none. A Set is not safe for
+// concurrent use.
 type Set struct {
 	theirs, ours []*os.File
 	err          error
 }
 
-// Input adds a pipe that the command reads and returns the end to write; nil after a failure, which Err has.
+// Input adds a pipe that the command reads and returns the end to write; nil after a failure, which Err returns.
 func (s *Set) Input() *os.File {
 	r, w := s.pipe()
 	return s.add(w, r)
 }
 
-// Output adds a pipe that the command writes and returns the end to read; nil after a failure, which Err has.
+// Output adds a pipe that the command writes and returns the end to read; nil after a failure, which Err returns.
 func (s *Set) Output() *os.File {
 	r, w := s.pipe()
 	if s.err == nil {
@@ -60,7 +60,7 @@ func (s *Set) Theirs() []*os.File { return s.theirs }
 // CloseTheirs closes the command's ends, once it has its own.
 func (s *Set) CloseTheirs() { closeAll(s.theirs) }
 
-// CloseOurs closes the ends that Input and Output returned, where no command came to be.
+// CloseOurs closes the ends that Input and Output returned, if no command started.
 func (s *Set) CloseOurs() { closeAll(s.ours) }
 
 func closeAll(files []*os.File) {

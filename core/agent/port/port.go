@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Carry copies what comes in to a connection and what comes back out, until both directions have ended. It closes out.
+// Carry copies in to conn and conn to out, until both directions have ended. It closes out.
 func Carry(conn *os.File, in io.ReadCloser, out io.WriteCloser) {
 	var both sync.WaitGroup
 	both.Go(func() {
@@ -19,7 +19,7 @@ func Carry(conn *os.File, in io.ReadCloser, out io.WriteCloser) {
 	})
 	both.Go(func() {
 		if _, err := io.Copy(out, conn); err != nil {
-			shut(conn, unix.SHUT_RD) // the caller has left
+			shut(conn, unix.SHUT_RD) // the caller has disconnected
 			_ = in.Close()
 		}
 		_ = out.Close()
@@ -49,7 +49,7 @@ func connectTo(family int, address unix.Sockaddr) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// So that a listener whose queue is full holds the call up for a while only.
+	// A listener with a full queue must not block the call without limit.
 	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &unix.Timeval{Sec: 10})
 	if err := unix.Connect(fd, address); err != nil {
 		_ = unix.Close(fd)

@@ -13,16 +13,15 @@ import (
 var (
 	// ErrNotFound is a program that does not exist: exit code 127 in a shell.
 	ErrNotFound = errors.New("program not found")
-	// ErrNotExecutable is a program that may not be executed: exit code 126.
+	// ErrNotExecutable reports a program that must not be executed: exit code 126.
 	ErrNotExecutable = errors.New("program cannot be executed")
 )
 
 // DefaultPath is where programs are looked for without a PATH.
 const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Find returns the file of a program: a name with a slash is a path, which begins at dir unless it is
-// absolute, any other is searched for in path. EACCES wins over ENOENT, since it is the
-// better explanation.
+// Find returns the file of a program. A name with a slash is a path, relative to dir unless it is absolute. Find
+// searches path for other names. EACCES wins over ENOENT, because it explains more.
 func Find(name, path, dir string) (string, error) {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) && dir != "" {

@@ -11,20 +11,19 @@ import (
 
 // A box is the first process of a container, "sb-guest box". Its program comes with a read-only volume that many
 // containers share. Just before it starts the container, the provider writes a Setup in a frame to the box's stdin. The
-// box keeps its Config in the sandbox's Dir, and the key nowhere. It writes a State as a line of JSON to its stdout
-// whenever that changes. The engine keeps that as the container's log, so the last line has the state of a sandbox that
-// is gone.
+// box stores its Config in the sandbox's Dir, and the key in no file. It writes each new State as a line of JSON to its
+// stdout, which the engine keeps as the container's log. So the last line has the final state of a sandbox that has
+// ended.
 //
-// A call is one exec by the engine of "sb-guest call", which hands its descriptors 0 to 2 to the box and waits until
-// the box closes them. The caller sends a signed Request in a frame on 0; Verb describes what follows. A caller that
-// has its Reply, or sb-guest's report of a failure, leaves at once. The box holds such a call a moment longer and reads
-// what still comes, because Podman would lose the answer with it. A caller that can take descriptors from the box, as
-// only a process outside can, needs no exec: a stream socket that is sent into DoorFD is the same as a connection of
-// "sb-guest call".
+// A call is one exec by the engine of "sb-guest call". That process passes its descriptors 0 to 2 to the box and waits
+// until the box closes them. The caller sends a signed Request in a frame on 0; Verb describes what follows. A caller
+// that has its Reply, or sb-guest's report of a failure, leaves at once. The box keeps such a call open a moment longer
+// and reads the rest of the input, because Podman would otherwise lose the answer. A caller that can take descriptors
+// from the box needs no exec; only a process outside can. It sends a stream socket into DoorFD, which is the same as a
+// connection of "sb-guest call".
 
 // Dir is the directory of a container that belongs to sb, a volume in its root. Images made from the container do not
-// have it. No image knows its name, so none can put a link or a volume of its own there, and have a program run as the
-// box.
+// have it. An image cannot predict its name. So it cannot put a link or a volume there to make the box run its program.
 type Dir string
 
 // NewDir makes the name of one sandbox's.
@@ -48,11 +47,11 @@ func (d Dir) Journal() string { return string(d) + "/journal" }
 const (
 	// ProgramName is the program's name in its volume.
 	ProgramName = "sb-guest"
-	// Socket is the box's abstract address; it is the container's own, as its network is.
+	// Socket is the box's abstract address. Like the network, it belongs to the container.
 	Socket = "@sb-box"
 	// DoorFD is the box's descriptor that leads back to the box.
 	DoorFD = 100
-	// CallUser runs "sb-guest call": it owns nothing and holds no capability.
+	// CallUser runs "sb-guest call": it owns no files and holds no capability.
 	CallUser = "65533:65533"
 )
 
@@ -67,18 +66,18 @@ type Setup struct {
 	// Version is the provider's.
 	Version int    `json:"version"`
 	Config  Config `json:"config"`
-	// Key signs the requests of those who may call the box.
+	// Key signs the requests of callers that may call the box.
 	Key []byte `json:"key"`
 }
 
-// Config is what a box works with.
+// Config is the configuration of a box.
 type Config struct {
 	ID string `json:"id"`
 	// Spec is the launch spec; its secrets have no values.
 	Spec    core.Spec         `json:"spec"`
 	Secrets map[string]string `json:"secrets,omitempty"`
 	Actor   string            `json:"actor,omitempty"`
-	// User runs the commands without a user of their own: the spec's user, else the image's.
+	// User runs commands without a user: the spec's user, else the image's.
 	User string `json:"user,omitempty"`
 	// Workdir is the spec's, else the image's.
 	Workdir string `json:"workdir,omitempty"`
@@ -88,20 +87,20 @@ type Config struct {
 	Fixed bool `json:"fixed,omitempty"`
 	// Fence restricts where the sandbox's packets go.
 	Fence Fence `json:"fence,omitzero"`
-	// ExecLogLimit and EntryLogLimit bound what is kept of a command's output, in bytes.
+	// ExecLogLimit and EntryLogLimit bound the kept output of a command, in bytes.
 	ExecLogLimit  int64 `json:"exec_log_limit"`
 	EntryLogLimit int64 `json:"entry_log_limit"`
 }
 
-// Fence is a network policy that the box applies before it starts anything else.
+// Fence is a network policy that the box applies before it starts any process.
 type Fence struct {
 	// On makes link-local addresses and the container's neighbors unreachable.
 	On bool `json:"on,omitempty"`
 	// Only, when set, lists the CIDRs that stay reachable.
 	Only []string `json:"only,omitempty"`
-	// Never lists CIDRs that are unreachable, whatever Only says.
+	// Never lists CIDRs that are unreachable, even if Only has them.
 	Never []string `json:"never,omitempty"`
-	// Closed says that Only holds even when it is empty.
+	// Closed means that Only applies even when it is empty.
 	Closed bool `json:"closed,omitempty"`
 }
 

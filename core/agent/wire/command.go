@@ -6,7 +6,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Command is a command that is to start: core.ExecSpec without its streams.
+// Command describes a command to start: core.ExecSpec without its streams.
 type Command struct {
 	Argv []string          `json:"argv,omitempty"`
 	Env  map[string]string `json:"env,omitempty"`

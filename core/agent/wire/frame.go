@@ -24,19 +24,19 @@ const (
 	FrameStdout       = 'o' // bytes
 	FrameStderr       = 'x' // bytes
 	FrameRecord       = 'r' // a log record, see AppendRecord
-	FrameStdinAck     = 'a' // so many bytes of stdin went to the command, see StdinWindow
+	FrameStdinAck     = 'a' // the number of stdin bytes passed to the command, see StdinWindow
 	FrameExec         = 'l' // a core.Exec
 	FrameControlReply = 't' // a Reply to a Control with a signal or a size, in their order
 	FrameReply        = 'd' // a Reply, the last frame but after VerbFile
-	FrameRequestAck   = 'h' // a further request on the same call has come
+	FrameRequestAck   = 'h' // another request on the same call has arrived
 )
 
 // StdinWindow is how many bytes of stdin a caller may send ahead of FrameStdinAck. So a command that does not read
 // never delays a Control.
 const StdinWindow = 1 << 20
 
-// MaxFrame bounds a frame's payload in bytes. A request with all the arguments and variables that core allows is below
-// it, however many of their bytes JSON escapes.
+// MaxFrame bounds a frame's payload in bytes. A request with the most arguments and variables that core allows is below
+// it, even if JSON escapes all bytes.
 const MaxFrame = 32 << 20
 
 const frameHeader = 5
@@ -51,8 +51,7 @@ func AppendFrame(b []byte, kind byte, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// ReadFrame reads one frame, and never beyond it. The payload is in buf when it fits. io.EOF is a
-// clean end.
+// ReadFrame reads one frame, and never beyond it. The payload is in buf if it fits. io.EOF means a clean end.
 func ReadFrame(r io.Reader, buf []byte) (kind byte, payload []byte, err error) {
 	var header [frameHeader]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
@@ -77,7 +76,7 @@ func AppendStdinAck(b []byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(b, uint32(n)) //nolint:gosec // at most StdinWindow
 }
 
-// ParseStdinAck reads what AppendStdinAck made.
+// ParseStdinAck parses a payload of AppendStdinAck.
 func ParseStdinAck(payload []byte) (int, error) {
 	if len(payload) != 4 {
 		return 0, ErrFrame
@@ -97,7 +96,7 @@ func AppendRecord(b []byte, record core.LogRecord) []byte {
 	return append(append(b, stream), record.Data...)
 }
 
-// ParseRecord reads what AppendRecord made. The data is payload's own.
+// ParseRecord parses a payload of AppendRecord. The record's data aliases payload.
 func ParseRecord(payload []byte) (core.LogRecord, error) {
 	if len(payload) < recordHeader {
 		return core.LogRecord{}, ErrFrame

@@ -8,13 +8,13 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/guest"
 )
 
-// Verb is the operation that a Request asks for.
+// Verb is the operation of a Request.
 type Verb string
 
 // The verbs of every supervisor.
 const (
-	// VerbExec starts a command and VerbAttach follows one that runs. Started answers them, then the command's output, and
-	// last a Reply with Exit. Controls are taken meanwhile.
+	// VerbExec starts a command; VerbAttach follows a running one. The answers are Started, the command's output, and last
+	// a Reply with Exit. The box accepts Controls until then.
 	VerbExec   Verb = "exec"
 	VerbAttach Verb = "attach"
 	// VerbFiles runs sb-guest on the caller's descriptors 0 to 2, as package guest describes.
@@ -31,7 +31,7 @@ const (
 	VerbDial Verb = "dial"
 )
 
-// The verbs of containers, whose journal and descriptors the caller cannot reach. After a VerbFile another VerbFile or
+// The verbs of containers: the caller cannot reach their journal and descriptors. After a VerbFile another VerbFile or
 // VerbFiles may follow on the same call. A FrameHeard comes before its answer.
 const (
 	VerbFile  Verb = "file"  // Reply.Answer and Reply.Report of a file operation without a body and with a short answer
@@ -76,8 +76,8 @@ type Request struct {
 	// Port is a TCP port inside, for VerbDial.
 	Port int `json:"port,omitempty"`
 
-	// Expires belongs to VerbExpire; zero is never. Lease renews a lease, which changes nothing once the end was set
-	// without it. Calls to a container can overtake each other: Issued orders them, and the older one is refused.
+	// Expires belongs to VerbExpire; zero is never. Lease renews a lease; it has no effect after an expiry without Lease.
+	// Calls to a container can overtake each other. Issued orders them, and the box refuses the older one.
 	Expires time.Time `json:"expires,omitzero"`
 	Lease   bool      `json:"lease,omitempty"`
 	Issued  time.Time `json:"issued,omitzero"`
@@ -95,7 +95,7 @@ type Request struct {
 type Control struct {
 	Signal int               `json:"signal,omitempty"`
 	Size   core.TerminalSize `json:"size,omitzero"`
-	// Broken names a stream whose reader is gone: the command's next write there fails.
+	// Broken names a stream whose reader is gone. The command's next write there fails.
 	Broken core.Stream `json:"broken,omitempty"`
 }
 
@@ -109,9 +109,9 @@ type Reply struct {
 	Error *guest.Failure `json:"error,omitempty"`
 	// Exit is how the command ended; of VerbFiles it has sb-guest's code.
 	Exit *core.Exit `json:"exit,omitempty"`
-	// Stats are those of VerbStats. A container measures CPU, memory and processes, without its first process.
+	// Stats answers VerbStats. A container measures CPU, memory and processes, without its first process.
 	Stats *core.Stats `json:"stats,omitempty"`
-	// Answer and Report are what sb-guest wrote to its descriptors 1 and 2, for VerbFile.
+	// Answer and Report are sb-guest's output on its descriptors 1 and 2, for VerbFile.
 	Answer []byte `json:"answer,omitempty"`
 	Report []byte `json:"report,omitempty"`
 	// Secrets belong to VerbSecrets, Kept to VerbCheckpoint, Denials to VerbDenials.
@@ -126,17 +126,17 @@ type Secret struct {
 	Value string `json:"value"`
 }
 
-// Kept is what a sandbox that continues from a checkpoint needs beside the memory.
+// Kept is the state that a sandbox needs beside its memory to continue from a checkpoint.
 type Kept struct {
 	// Engine is the version of the kernel that made it: no other can read it.
 	Engine string `json:"engine"`
-	// Secrets are the source's. They are for a fork, and never written.
+	// Secrets are the source's. They are for a fork, and never written to disk.
 	Secrets map[string]string `json:"secrets,omitempty"`
-	// Given are also the secrets of its commands: those that the journal leaves out.
+	// Given includes the secrets of its commands, whose values the journal omits.
 	Given []Secret `json:"given,omitempty"`
 	// Names are the domains for which the sandbox has stand-in addresses.
 	Names map[string]netip.Addr `json:"names,omitempty"`
-	// Commands are those that continue, and Last is the newest command's number.
+	// Commands continue from the checkpoint. Last is the newest command's number.
 	Commands []KeptCommand `json:"commands,omitempty"`
 	Last     int           `json:"last,omitempty"`
 }
@@ -144,6 +144,6 @@ type Kept struct {
 // KeptCommand is a command that continues in a copy.
 type KeptCommand struct {
 	core.Exec
-	// Left is the rest of its timeout; 0 is none.
+	// Left is the rest of its timeout; 0 means no timeout.
 	Left time.Duration `json:"left,omitempty"`
 }

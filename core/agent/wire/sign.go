@@ -18,7 +18,7 @@ func NewKey() []byte {
 }
 
 // signed is a request on the wire. Root in the container may control the process that carries it, so the request does
-// not contain the key: that process can repeat a request but not create one.
+// not contain the key. That process can repeat a request but not create one.
 type signed struct {
 	Body []byte `json:"body"`
 	MAC  []byte `json:"mac"`

@@ -2,9 +2,9 @@ package wire
 
 import "github.com/seed-0724f904/sb/core"
 
-// Version is the protocol's. A sandbox keeps the program that it was launched with, so client and supervisor may
-// differ: each says its version before anything else. Version 1 had none in containers, version 3 no images on this
-// machine.
+// Version is the version of the protocol. A sandbox keeps the program that it was launched with, so client and
+// supervisor may differ. Each side sends its version first. Version 1 had none in containers, version 3 no images on
+// this machine.
 const Version = 4
 
 // CheckVersion returns a clear error if a client and a supervisor do not understand each other: core.KindUnavailable.

@@ -62,7 +62,7 @@ func TestCheckVersion(t *testing.T) {
 	}
 }
 
-// Each type of a frame means one thing.
+// Each frame type has one meaning.
 func TestFrameTypesDiffer(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "frame.go", nil, 0)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package feed carries what arrives at any time, such as output, to the dashboard at the pace of drawing.
+// Package feed buffers data that arrives at any time, such as output, and delivers it at the dashboard's drawing rate.
 //
-// It may import core, core/service, guesttext and the standard library. Start reading at Feed;
-// Log reads a command's output.
+// It may import core, core/service, guesttext and the standard library. Start reading at Feed; Log reads a command's
+// output.
 package feed

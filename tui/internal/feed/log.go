@@ -66,8 +66,8 @@ func mergeLog(kept, added []LogBatch) []LogBatch {
 	return kept
 }
 
-// TrimLog drops the oldest lines of a log over its bounds. It drops a quarter more, so that it need not copy the log
-// for every line.
+// TrimLog drops the oldest lines of a log over its bounds. It drops a quarter more, to avoid a copy of the log for
+// every line.
 func TrimLog(lines []LogLine, size int) (kept []LogLine, left, dropped int) {
 	if len(lines) <= MaxLogLines && size <= MaxLogBytes {
 		return lines, size, 0

@@ -24,7 +24,7 @@ func TestWideCharacters(t *testing.T) {
 	}
 }
 
-// A drawn character without a width of its own is a combining mark.
+// A drawn character of width zero is a combining mark.
 func TestOnlyMarksTakeNoCell(t *testing.T) {
 	for r := rune(0xa0); r <= unicode.MaxRune; r++ {
 		drawn := strings.Trim(Line("a"+string(r)+"b"), "ab")

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// pen holds the current colors and attributes. It ignores blinking, which disturbs, and concealed text, which hides.
+// pen holds the current colors and attributes. It ignores blinking, which distracts, and concealed text, which hides
+// content.
 type pen struct {
 	fg, bg     string // parameters such as "31" or "38;5;208"; "" is the default
 	attributes [10]bool

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// simplifier replaces emoji sequences whose width differs between terminals. It keeps the first picture of a joined
-// sequence, drops skin tones and variations, and turns flags into the letters of their country.
+// simplifier replaces emoji sequences if terminals draw them with different widths. It keeps the first picture of a
+// joined sequence, drops skin tones and variations, and turns flags into the letters of their country.
 type simplifier struct{ joined bool }
 
 // simplify returns the replacement for r, or false to draw nothing.
@@ -48,8 +48,8 @@ func hidden(r rune) bool {
 }
 
 // wider reports whether a terminal may draw r wider than its counted width. Such a line would run over its row and
-// scroll the screen. These are signs that span the following digits, unassigned characters, and marks added after
-// glibc 2.36, whose width tables many terminals use.
+// scroll the screen. These are signs that span the following digits, unassigned characters, and marks newer than glibc
+// 2.36. Many terminals use the width tables of that version.
 func wider(r rune) bool {
 	switch {
 	case r < 0x300 || hidden(r) || r == 0x200b || r == 0x200c:

@@ -11,7 +11,7 @@ const (
 )
 
 // sequence returns the length of the escape sequence at the start of data, and whether it is complete. A byte that
-// cannot be part of the sequence ends it. Of a sequence over maxSequence it returns only the first byte.
+// cannot be part of the sequence ends it. For a sequence over maxSequence it returns a length of one byte.
 func sequence(data []byte) (n int, whole bool) {
 	if len(data) < 2 {
 		return len(data), false
