@@ -259,7 +259,7 @@ func TestRequests(t *testing.T) {
 		GetGpuConfig(); got.GetGpuType() != "H100" || got.GetCount() != 2 {
 		t.Errorf("recorded %v", got)
 	}
-	if want := `asked="[gpu regions proxy]"`; !strings.Contains(log.String(), want) {
+	if want := `settings="[gpu regions proxy]"`; !strings.Contains(log.String(), want) {
 		t.Errorf("%s is not in %s", want, log.String())
 	}
 	var missing sdk.NotFoundError
