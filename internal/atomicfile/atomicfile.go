@@ -9,24 +9,25 @@ import (
 )
 
 // Write replaces the file at path. It does not follow a symbolic link at path. It does not wait for the disk: after a
-// crash of the machine the file may be empty. Use it for what can be made again.
+// crash of the machine the file may be empty. Use it for content that can be made again.
 func Write(path string, content []byte, mode fs.FileMode) error {
 	return write(path, content, mode, false, os.Rename)
 }
 
-// WriteDurable is Write for what cannot be made again: when it returns, the new content is on the disk.
+// WriteDurable is Write for content that cannot be made again. When it returns, the new content is on the disk.
 func WriteDurable(path string, content []byte, mode fs.FileMode) error {
 	return write(path, content, mode, true, os.Rename)
 }
 
-// CreateDurable is WriteDurable for a new file. The error is fs.ErrExist if path exists: of several writers, one wins.
+// CreateDurable is WriteDurable for a new file. The error is fs.ErrExist if path exists. Only one of several concurrent
+// writers succeeds.
 func CreateDurable(path string, content []byte, mode fs.FileMode) error {
 	return write(path, content, mode, true, func(from, to string) error {
 		return errors.Join(os.Link(from, to), os.Remove(from))
 	})
 }
 
-// write puts a file beside its place, and moves it there with place.
+// write writes a temporary file beside path, and moves it to path with place.
 func write(path string, content []byte, mode fs.FileMode, durable bool, place func(from, to string) error) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // mode 0600
@@ -44,7 +45,7 @@ func write(path string, content []byte, mode fs.FileMode, durable bool, place fu
 		err = place(f.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // the error says enough
+		_ = os.Remove(f.Name()) // only the first error matters
 		return err
 	}
 	if durable {

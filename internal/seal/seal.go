@@ -16,8 +16,8 @@ const (
 	member = len(key) + digits + len(end)
 )
 
-// Marshal returns v as one line of JSON with a checksum. v encodes as an object with at least one member, and without
-// a member "crc32c".
+// Marshal returns v as one line of JSON with a checksum. v must encode as an object with at least one member, and
+// without a member "crc32c".
 func Marshal(v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -30,8 +30,8 @@ func Marshal(v any) ([]byte, error) {
 	return fmt.Appendf(text, "%s%08x%s", key, sum(text), end), nil
 }
 
-// Unmarshal decodes what Marshal returned into v, and reports an error if a byte of it has changed. It decodes JSON
-// without a checksum, too: earlier versions of sb wrote that.
+// Unmarshal decodes the result of Marshal into v. It returns an error if a byte has changed. It also decodes JSON
+// without a checksum, which earlier versions of sb wrote.
 func Unmarshal(text []byte, v any) error {
 	text = bytes.TrimSpace(text)
 	if at := len(text) - member; at >= 0 && bytes.HasPrefix(text[at:], []byte(key)) {

@@ -1,4 +1,4 @@
-// Package sparse writes files with holes: long runs of zeros take no room on the disk.
+// Package sparse writes files with holes: long runs of zeros use no disk space.
 // It imports the standard library only.
 // Start with Writer.
 package sparse

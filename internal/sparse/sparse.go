@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// File is what a Writer needs of a new file.
+// File has the methods of a file that a Writer needs.
 type File interface {
 	io.Writer
 	io.Seeker
@@ -15,14 +15,15 @@ type File interface {
 // holeSize is the shortest run of zeros that becomes a hole, in bytes.
 const holeSize = 64 << 10
 
-// Writer writes a new file and leaves out long runs of zeros. Finish comes last. It is for one goroutine at a time.
+// Writer writes a new file and leaves out long runs of zeros. Finish must be the last call. It is not safe for
+// concurrent use.
 type Writer struct {
 	f File
 	// skipped means that the file ends with a hole.
 	skipped bool
 }
 
-// NewWriter returns a writer of f, which is empty.
+// NewWriter returns a writer of f, an empty file.
 func NewWriter(f File) *Writer { return &Writer{f: f} }
 
 // Write implements io.Writer.
@@ -51,12 +52,12 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// isHole reports whether p begins with a hole's worth of zeros.
+// isHole reports whether p begins with holeSize zeros.
 func isHole(p []byte) bool {
 	return len(p) >= holeSize && p[0] == 0 && bytes.Equal(p[:holeSize-1], p[1:holeSize])
 }
 
-// Finish gives the file its size.
+// Finish sets the size of a file that ends with a hole.
 func (w *Writer) Finish() error {
 	if !w.skipped {
 		return nil

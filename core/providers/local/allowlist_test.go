@@ -14,7 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// An allow-list lets a sandbox try what it names, and refuses the rest at once.
+// An allow-list allows connections to its entries, and refuses all others at once.
 func TestNetworkAllow(t *testing.T) {
 	dir := t.TempDir()
 	p, err := local.New(local.Options{

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// keptFile is what is written beside a checkpoint's image.
+// keptFile is the description beside a checkpoint's image.
 type keptFile struct {
 	core.Checkpoint
 	Kept wire.Kept `json:"kept"`
@@ -23,8 +23,8 @@ type keptFile struct {
 	Root string `json:"root,omitempty"`
 }
 
-// Checkpoint implements core.Checkpointer. A sandbox that is launched from it continues as one from Fork does. The
-// values of secrets are in it as far as processes hold them in memory, and nowhere else.
+// Checkpoint implements core.Checkpointer. A sandbox from a checkpoint continues like one from Fork. A checkpoint
+// contains the values of secrets only where processes hold them in memory.
 func (p *Provider) Checkpoint(ctx context.Context, id, name string) (core.Checkpoint, error) {
 	source, err := p.Get(ctx, id)
 	if err != nil {
@@ -74,7 +74,7 @@ func noCheckpoint(name string) error {
 		WithHint("sb checkpoint ls lists them")
 }
 
-// Checkpoints implements core.Checkpointer. One that cannot be read has a note.
+// Checkpoints implements core.Checkpointer. An unreadable checkpoint has a note.
 func (p *Provider) Checkpoints(ctx context.Context) ([]core.Checkpoint, error) {
 	names, err := p.store.Checkpoints().Names()
 	if err != nil {
@@ -88,7 +88,7 @@ func (p *Provider) Checkpoints(ctx context.Context) ([]core.Checkpoint, error) {
 		var file keptFile
 		dir, err := p.store.Checkpoints().Read(name, &file)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it was removed meanwhile
+			continue // it was removed after Names
 		}
 		if err != nil {
 			file.Checkpoint = core.Checkpoint{Name: name, Provider: Name, Size: treeSize(dir), Note: cannotRead(err)}
@@ -115,7 +115,7 @@ func (p *Provider) RemoveCheckpoint(_ context.Context, name string) error {
 	return stateError("checkpoint", err)
 }
 
-// fromCheckpoint makes a launch go on from the checkpoint that its spec names.
+// fromCheckpoint makes a launch resume from the checkpoint in its spec.
 func (p *Provider) fromCheckpoint(request socket.Launch) (socket.Launch, imageFunc, error) {
 	name := request.Spec.Checkpoint
 	if core.ValidateName("checkpoint", name) != nil {

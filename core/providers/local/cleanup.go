@@ -21,11 +21,11 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// remainsTimeout bounds how long the processes of a dead supervisor may take to end after SIGKILL.
+// cleanupTimeout bounds how long the processes of a dead supervisor may take to end after SIGKILL.
 const cleanupTimeout = 10 * time.Second
 
-// forget removes a sandbox. The caller holds its lock. The record is removed last: while anything of the sandbox is
-// left, the record names it, and forget can be called again.
+// forget removes a sandbox. The caller holds its lock. forget removes the record last, so it can be called again after
+// an error.
 func (p *Provider) forget(ctx context.Context, id, name string) error {
 	if err := p.clear(ctx, id); err != nil {
 		return err
@@ -33,14 +33,14 @@ func (p *Provider) forget(ctx context.Context, id, name string) error {
 	return p.store.Remove(id, name)
 }
 
-// clear ends and removes what a supervisor that was killed left of a sandbox: processes, control group, writable layer,
-// sockets. The record and the saved files stay. The caller holds the sandbox's lock.
+// clear removes the leftovers of a killed supervisor: processes, control group, writable layer and sockets. The record
+// and the saved files stay. The caller holds the sandbox's lock.
 func (p *Provider) clear(ctx context.Context, id string) error {
 	group, err := p.groupOf(id)
 	if err != nil {
 		return err
 	}
-	// A supervisor that let go of its lock and lives on could change what the next one starts from.
+	// A supervisor that released its lock but still runs could change files that the next supervisor starts from.
 	if err := p.killSupervisor(ctx, id); err != nil && !errors.Is(err, fs.ErrNotExist) && !store.IsDamage(err) {
 		return core.Errorf(core.KindUnavailable, "local", id, "its supervisor cannot be ended: %w", err)
 	}
@@ -94,15 +94,15 @@ func processesOf(id string, group *cgroup.Group) ([]int, error) {
 	}), nil
 }
 
-// isGVisorOf reports whether a process is one of gVisor's for a sandbox: they are named runsc-sandbox and runsc-gofer,
-// and their last argument is the sandbox's id, which no other sandbox ever has.
+// isGVisorOf reports whether a process is a gVisor process of the sandbox. Those are named runsc-sandbox and
+// runsc-gofer. Their last argument is the sandbox's id, which is unique.
 func isGVisorOf(pid int, id string) bool {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 	return err == nil && bytes.HasPrefix(text, []byte("runsc-")) && bytes.HasSuffix(text, []byte("\x00"+id+"\x00"))
 }
 
-// killProcess kills a process and waits until it has ended. still is asked after the process was pinned, so that
-// another process that has got its number is left alone. SIGKILL ends a stopped process, too.
+// killProcess kills a process and waits for its end. It calls still once it holds a pidfd, so it never kills another
+// process that reused the pid. SIGKILL ends a stopped process, too.
 func killProcess(ctx context.Context, pid int, still func() bool) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -132,8 +132,8 @@ func killProcess(ctx context.Context, pid int, still func() bool) error {
 	}
 }
 
-// groupOf returns the control group of a sandbox, which has no directories if there is none. Of a file that cannot be
-// believed it is the group that this process would make: that is where it was made, most likely.
+// groupOf returns the control group of a sandbox. Without a control group the result has no directories. If the group's
+// file is damaged, groupOf returns the group that this process would make: most likely that one was made.
 func (p *Provider) groupOf(id string) (*cgroup.Group, error) {
 	group, _, err := p.readGroup(id)
 	if !store.IsDamage(err) {
@@ -145,7 +145,7 @@ func (p *Provider) groupOf(id string) (*cgroup.Group, error) {
 	return &cgroup.Group{}, nil
 }
 
-// readGroup reads where a sandbox's control group is. damage says that the copy of the file was read.
+// readGroup reads the location of a sandbox's control group. damage is set if it came from the copy of the file.
 func (p *Provider) readGroup(id string) (group *cgroup.Group, damage, err error) {
 	path := filepath.Join(p.store.Dir(id), store.GroupFile)
 	group = &cgroup.Group{}

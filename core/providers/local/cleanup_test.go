@@ -17,7 +17,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// boxProcesses are the processes of a sandbox beside its supervisor.
+// boxProcesses returns the processes of a sandbox without its supervisor.
 func boxProcesses(t *testing.T, p *Provider, id string) []int {
 	t.Helper()
 	group, err := p.groupOf(id)
@@ -31,7 +31,7 @@ func boxProcesses(t *testing.T, p *Provider, id string) []int {
 	return found
 }
 
-// bounded is a spec whose sandbox has a control group where there can be one.
+// bounded sets a limit, so that the sandbox has a control group if the machine allows one.
 func bounded(spec *core.Spec) { spec.Memory = 512 * core.MiB }
 
 // The processes of a frozen sandbox end with its supervisor, before any client looks.
@@ -40,7 +40,7 @@ func TestIdleSandboxEndsWithItsSupervisor(t *testing.T) {
 	if !ok {
 		t.Fatal("not the local provider")
 	}
-	for range 6 { // a gofer that was suspended stayed about every second time
+	for range 6 { // a suspended gofer stayed about every second time
 		sb := launched(t, p, bounded)
 		within(t, "it freezes", func() bool {
 			got, err := p.Get(t.Context(), sb.ID)
@@ -56,7 +56,7 @@ func TestIdleSandboxEndsWithItsSupervisor(t *testing.T) {
 	}
 }
 
-// Whatever next has to do with a sandbox whose supervisor was killed ends the processes that are left.
+// The next operation on a sandbox with a killed supervisor ends its remaining processes.
 func TestLeftoversOfKilledSupervisor(t *testing.T) {
 	for name, next := range map[string]func(*testing.T, *Provider, core.Sandbox){
 		"terminate": func(t *testing.T, p *Provider, sb core.Sandbox) {
@@ -155,7 +155,7 @@ func TestLeftoversOfKilledSupervisor(t *testing.T) {
 	}
 }
 
-// A sandbox that cannot be removed keeps its record, which names it until it is gone.
+// A sandbox that cannot be removed keeps its record.
 func TestFailedTerminateKeepsRecord(t *testing.T) {
 	p, sb := crashed(t, bounded)
 	group, err := p.groupOf(sb.ID)

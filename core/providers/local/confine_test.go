@@ -23,8 +23,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// The process that parses what a sandbox sends has no capabilities and a system call filter of its own, in all its
-// threads.
+// The process that parses a sandbox's packets has no capabilities and its own system call filter, in all its threads.
 func TestSupervisorIsConfined(t *testing.T) {
 	p, sb := crashed(t, func(spec *core.Spec) { spec.Network = core.Network{Mode: core.NetworkAll} })
 	fork := forkOf(t, p, sb.ID)
@@ -43,7 +42,7 @@ func TestSupervisorIsConfined(t *testing.T) {
 	}
 }
 
-// procOf is the directory in /proc of a sandbox's supervisor.
+// procOf returns the directory in /proc of a sandbox's supervisor.
 func procOf(t *testing.T, p *Provider, id string) string {
 	t.Helper()
 	return filepath.Join("/proc", strconv.Itoa(supervisorPID(t, p, id)))
@@ -69,7 +68,7 @@ func checkStatus(t *testing.T, status string) {
 	}
 }
 
-// The supervisor sees no files of the machine but those that it needs, and can write only in its sandbox's directory.
+// The supervisor sees only the files that it needs, and can write only in its sandbox's directory.
 func TestSupervisorSeesOnlyItsFiles(t *testing.T) {
 	p, sb := crashed(t, func(spec *core.Spec) { spec.Network = core.Network{Mode: core.NetworkAll} })
 	other := launched(t, p, func(*core.Spec) {})
@@ -123,10 +122,10 @@ func TestSupervisorSeesOnlyItsFiles(t *testing.T) {
 	}
 }
 
-// forger is a supervisor that was taken over.
+// forger is a compromised supervisor.
 type forger struct {
 	t *testing.T
-	// dir is the sandbox's, and plant what it does when it is asked to write to out.
+	// dir is the sandbox's directory. plant is called for a request to write to out.
 	dir   string
 	plant func(out string) error
 }
@@ -146,8 +145,8 @@ func (f forger) Control(_ context.Context, request *wire.Request, files *socket.
 	return &wire.Reply{Kept: &wire.Kept{}}
 }
 
-// What a supervisor plants in the place of a sandbox's files is refused: a sandbox that starts from it would read the
-// host's.
+// Planted links in place of a sandbox's files are refused: a sandbox that starts from them would read files of the
+// host.
 func TestPlantedFilesAreRefused(t *testing.T) {
 	for name, plant := range map[string]func(out string) error{
 		"link": func(out string) error { return os.Symlink("/etc/passwd", filepath.Join(out, "pages.img")) },

@@ -48,7 +48,7 @@ func launched(t *testing.T, p *Provider, change func(*core.Spec)) core.Sandbox {
 	return sb
 }
 
-// supervisorPID is the process id in the sandbox's state; the process is alive and ours.
+// supervisorPID returns the process id in the sandbox's state. The process is alive and a child of the test.
 func supervisorPID(t *testing.T, p *Provider, id string) int {
 	t.Helper()
 	state, err := p.store.ReadState(id)
@@ -143,7 +143,7 @@ func TestKilledSentry(t *testing.T) {
 	}
 }
 
-// Without its file server a sandbox cannot open files: it ends, also while it is frozen.
+// A sandbox ends with its file server, also while it is frozen: it could not open files.
 func TestKilledGofer(t *testing.T) {
 	p, sb := crashed(t, nil)
 	within(t, "it freezes", func() bool {
@@ -175,7 +175,7 @@ func TestFailedStartKeepsSavedFiles(t *testing.T) {
 	}
 	request := socket.Launch{ID: sb.ID, Spec: sb.Spec, Lease: sb.Lease, Restore: state.Saved}
 	request.Spec.Command = []string{"no-such-program"}
-	err = p.supervise(t.Context(), lock, request, nil, nil) // what Start does, without what it does after a failure
+	err = p.supervise(t.Context(), lock, request, nil, nil) // Start without its cleanup after a failure
 	_ = lock.Close()
 	if err == nil {
 		t.Fatal("it was started")
@@ -189,7 +189,7 @@ func TestFailedStartKeepsSavedFiles(t *testing.T) {
 	}
 }
 
-// A supervisor that ends without a word is reported as that, and not with what its predecessor logged.
+// The error for a supervisor that ends without a message does not contain the log of its predecessor.
 func TestFailedStartNamesItsOwnCause(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	if err := os.WriteFile(log, []byte("the first life ends\n"), 0o600); err != nil {
@@ -238,7 +238,7 @@ func TestBoundSandboxEndsWithItsOwner(t *testing.T) {
 		t.Fatal("not the local provider")
 	}
 	owner := core.CurrentOwner("test")
-	owner.PIDStart++ // a process of this number that was another: the owner is gone
+	owner.PIDStart++ // another process has this pid now: the owner is gone
 	sb, err := p.Launch(
 		t.Context(), core.Spec{Name: core.NewName(), Image: HostImage},
 		core.Lease{Owner: owner, Created: time.Now(), Bound: true}, nil,

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// damages are what can happen to a kept file.
+// damages are the kinds of damage to a stored file.
 func damages() map[string]func(path string) error {
 	return map[string]func(path string) error{
 		"truncated": func(path string) error {
@@ -40,7 +40,7 @@ func damages() map[string]func(path string) error {
 	}
 }
 
-// filesOf are the regular files below a directory.
+// filesOf returns the regular files below a directory.
 func filesOf(t *testing.T, dir string) []string {
 	t.Helper()
 	var files []string
@@ -98,8 +98,8 @@ func nothingIsPruned(t *testing.T, p *Provider, id string) {
 	}
 }
 
-// A damaged file of a stopped sandbox never loses what was saved: the sandbox starts from its copy, or from the
-// generation before, or it does not start, and the message names the file.
+// A damaged file of a stopped sandbox never loses the saved files. The sandbox starts from its copy or the generation
+// before, or it does not start. The message names the file.
 func TestDamagedFilesOfAStoppedSandbox(t *testing.T) {
 	p, sb := stoppedTwice(t)
 	dir, backup := p.store.Dir(sb.ID), t.TempDir()
@@ -197,7 +197,7 @@ func TestDamagedCopies(t *testing.T) {
 	}
 }
 
-// Where no generation is good the sandbox does not start, and stays.
+// Without an intact generation the sandbox does not start, and is not removed.
 func TestStartWithoutIntactSave(t *testing.T) {
 	p, sb := stoppedTwice(t)
 	saves := store.SavesIn(p.store.Dir(sb.ID))
@@ -216,8 +216,8 @@ func TestStartWithoutIntactSave(t *testing.T) {
 	nothingIsPruned(t, p, sb.ID)
 }
 
-// A damaged checkpoint or snapshot is named, stays until somebody removes it by its name, and nothing is launched from
-// it.
+// A damaged checkpoint or snapshot is reported, and no sandbox is launched from it. It stays until it is removed by its
+// name.
 func TestDamagedShelf(t *testing.T) {
 	p, sb := crashed(t, nil)
 	output(t, p, sb.ID, "echo -n 1 > /root/n")
@@ -276,7 +276,7 @@ func TestDamagedShelf(t *testing.T) {
 	}
 }
 
-// The state of a sandbox that is lost in both copies is named, while the sandbox runs and after that.
+// A state that is lost in both copies is reported, while the sandbox runs and after that.
 func TestLostStateIsNamed(t *testing.T) {
 	p, sb := crashed(t, nil)
 	pid := supervisorPID(t, p, sb.ID)

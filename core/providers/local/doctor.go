@@ -38,13 +38,13 @@ func (p *Provider) Diagnose(context.Context) []core.Finding {
 	return append(findings, p.damageFindings()...)
 }
 
-// damageFindings names each damaged file that describes a sandbox. Those of an operation are named by the operation,
+// damageFindings names each damaged file that describes a sandbox. An operation that reads a damaged file reports it,
 // too.
 func (p *Provider) damageFindings() []core.Finding {
 	var findings []core.Finding
 	ids, err := p.store.IDs()
 	if err != nil {
-		return nil // the finding of the state directory tells
+		return nil // the finding of the state directory has the error
 	}
 	for _, id := range ids {
 		lease, leaseErr := p.store.ReadLease(id)
@@ -70,7 +70,7 @@ func (p *Provider) programFinding() core.Finding {
 	return core.Finding{Name: "sb-runtime", Status: statusOK, Detail: programs.runtime}
 }
 
-// namespaceFindings tells whether an ordinary user may make user namespaces.
+// namespaceFindings reports whether an ordinary user may make user namespaces.
 func namespaceFindings() []core.Finding {
 	const name = "user namespaces"
 	if os.Geteuid() == 0 {
@@ -98,7 +98,7 @@ func namespaceFindings() []core.Finding {
 	return []core.Finding{{Name: name, Status: statusOK}}
 }
 
-// dirFinding tells whether a directory, or the nearest one above it that exists, is writable.
+// dirFinding reports whether a directory, or the nearest one above it that exists, is writable.
 func dirFinding(name, path, variable string) core.Finding {
 	existing := path
 	for existing != "/" && existing != "." {
@@ -116,8 +116,8 @@ func dirFinding(name, path, variable string) core.Finding {
 	return core.Finding{Name: name, Status: statusOK, Detail: path}
 }
 
-// groupFinding tells what bounds a sandbox from outside. It tries, with a group of that name: rights to control groups
-// are not told by files' modes.
+// groupFinding reports the controllers that can limit a sandbox. It makes a trial group with the given name, because
+// file modes do not show the rights to control groups.
 func groupFinding(group string) core.Finding {
 	const name = "control groups"
 	without := core.Finding{

@@ -14,7 +14,7 @@ import (
 
 var _ core.Enforcer = (*Provider)(nil)
 
-// Enforcement implements core.Enforcer. docs/architecture.md has the table that this is.
+// Enforcement implements core.Enforcer. docs/architecture.md shows it as a table.
 func (p *Provider) Enforcement(_ context.Context, id string, spec core.Spec) ([]core.Enforcement, error) {
 	controllers, why := p.held(id, spec)
 	if why == nil {
@@ -65,7 +65,7 @@ func (p *Provider) Enforcement(_ context.Context, id string, spec core.Spec) ([]
 	return list, nil
 }
 
-// isDomain says whether an entry of an allow-list is a name.
+// isDomain reports whether an entry of an allow-list is a name.
 func isDomain(entry string) bool {
 	_, err := netip.ParsePrefix(entry)
 	return err != nil

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// strengths returns how each field of a spec is held.
+// strengths returns the enforcement of each field of a spec.
 func strengths(t *testing.T, p *Provider, id string, spec core.Spec) map[string]core.Enforcement {
 	t.Helper()
 	list, err := p.Enforcement(t.Context(), id, spec)
@@ -30,7 +30,7 @@ func strengths(t *testing.T, p *Provider, id string, spec core.Spec) map[string]
 	return fields
 }
 
-// A control group that may not be made bounds nothing, however it is mounted.
+// Without the right to make a control group it enforces nothing, also if it is mounted.
 func TestEnforcementWithoutControlGroups(t *testing.T) {
 	spec := core.Spec{CPU: 0.5, Memory: core.GiB}
 	grouped := false

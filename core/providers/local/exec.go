@@ -19,7 +19,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// process is a command whose supervisor this side is connected to.
+// process is a command on a connection to its supervisor.
 type process struct {
 	provider *Provider
 	sandbox  string
@@ -112,7 +112,7 @@ func (c *process) begin(ctx context.Context, first *wire.Request) (*socket.Answe
 	return stream.Recv()
 }
 
-// follow reads what the supervisor says until the command's end. Wait and Close wait for it.
+// follow reads the supervisor's messages until the command's end. Wait and Close wait for follow.
 func (c *process) follow(done chan<- struct{}) {
 	defer close(done)
 	for {
@@ -123,8 +123,7 @@ func (c *process) follow(done chan<- struct{}) {
 		}
 		switch {
 		case reply.Broken != "":
-			// This side lives, so it is not a crash that closed the stream: the reader
-			// had enough, and the command shall notice.
+			// This client still runs, so the reader closed the stream, not a crash. The command must notice.
 			_ = c.send(&wire.Control{Broken: reply.Broken})
 		case reply.Reply != nil && reply.Reply.Exit != nil:
 			c.err = c.copies.wait()
@@ -137,7 +136,7 @@ func (c *process) follow(done chan<- struct{}) {
 	}
 }
 
-// lost finds out how a command ended whose supervisor is gone: with the sandbox, if that has ended.
+// lost returns the exit of a command whose supervisor is gone. It is the sandbox's end, if the sandbox has ended.
 func (c *process) lost(cause error) (core.Exit, error) {
 	sb, err := c.provider.read(c.sandbox)
 	switch {
@@ -220,7 +219,7 @@ func (p *Provider) Execs(ctx context.Context, id string) ([]core.Exec, error) {
 	return execs, nil
 }
 
-// concludeLost gives a command an end that the journal does not know: its supervisor was killed.
+// concludeLost adds the exit of a command without one in the journal, because its supervisor was killed.
 func (p *Provider) concludeLost(id string, exec *core.Exec) {
 	sb, err := p.read(id)
 	if err != nil {
@@ -233,8 +232,8 @@ func (p *Provider) journalDir(id string) string {
 	return p.store.Dir(id) + "/" + store.JournalDir
 }
 
-// Attach implements core.Attacher. Output comes from the journal, which all who are
-// attached read; input and signals go to the supervisor.
+// Attach implements core.Attacher. Output comes from the journal, which all attached clients read. Input and signals go
+// to the supervisor.
 func (p *Provider) Attach(ctx context.Context, id, exec string, attached core.Streams) (core.Process, error) {
 	execs, err := p.Execs(ctx, id)
 	if err != nil {
@@ -324,7 +323,7 @@ func (p *Provider) copyJournal(
 	return nil
 }
 
-// finished is a command that had ended before it was attached to.
+// finished is a command that ended before Attach.
 type finished struct {
 	exec core.Exec
 	err  error
@@ -347,13 +346,13 @@ func (f *finished) Signal(context.Context, int) error               { return f.o
 func (f *finished) Resize(context.Context, core.TerminalSize) error { return f.over() }
 func (f *finished) Close() error                                    { return nil }
 
-// streams collects the descriptors that are handed to a supervisor.
+// streams collects the descriptors for a supervisor.
 type streams struct {
 	files []*os.File
 	err   error
 }
 
-// close closes this side's copies, once they are handed over or cannot be.
+// close closes this process's copies, after the supervisor received them or the request failed.
 func (s *streams) close() {
 	for _, f := range s.files {
 		_ = f.Close()

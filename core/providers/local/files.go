@@ -17,17 +17,17 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// fileBuffer is what the pipes of a file operation hold.
+// fileBuffer is the capacity of a file operation's pipes in bytes.
 const fileBuffer = 1 << 20
 
-// reportGrace is how long a report may be on its way after sb-guest has ended.
+// reportGrace bounds the wait for a report after sb-guest has ended.
 const reportGrace = time.Second
 
 // files is guest.Transport.
 type files struct{ p *Provider }
 
-// operation is one run of sb-guest in a sandbox. Its streams are pipes between this
-// process and the sandbox's kernel: no byte passes through the supervisor.
+// operation is one run of sb-guest in a sandbox. Its streams are pipes between this process and the sandbox's kernel.
+// No byte passes through the supervisor.
 type operation struct {
 	in   *os.File // the request's body
 	out  *os.File // the answer
@@ -54,7 +54,7 @@ func (f files) Operate(ctx context.Context, id string, request guest.Request) (g
 		return nil, core.Errorf(core.KindExhausted, "local.files", "", "no descriptors are left: %w", pipes.err)
 	}
 	op := &operation{in: inW, out: outR, done: make(chan struct{})}
-	// Processes in the sandbox may hold the other ends for any time.
+	// Processes in the sandbox may keep the other ends open for any time.
 	op.stop = context.AfterFunc(ctx, op.closePipes)
 	go func() {
 		defer close(op.done)
@@ -64,7 +64,7 @@ func (f files) Operate(ctx context.Context, id string, request guest.Request) (g
 			report <- text
 		}()
 		reply, err := f.p.control(ctx, id, &wire.Request{Verb: wire.VerbFiles, File: argv}, inR, outW, reportW)
-		// Until the call was answered these copies kept the pipes open on both sides.
+		// During the call these copies kept the pipes open on both sides.
 		_ = inR.Close()
 		_ = outW.Close()
 		_ = reportW.Close()
@@ -80,7 +80,7 @@ func (f files) Operate(ctx context.Context, id string, request guest.Request) (g
 	return op, nil
 }
 
-// outcome is what sb-guest's report and exit code say.
+// outcome returns the error in sb-guest's report or exit code.
 func outcome(op string, exit *core.Exit, text []byte) error {
 	report, err := guest.DecodeReport(text)
 	if err != nil {
@@ -99,12 +99,12 @@ func outcome(op string, exit *core.Exit, text []byte) error {
 func (o *operation) Read(b []byte) (int, error) {
 	n, err := o.out.Read(b)
 	if err != nil {
-		err = io.EOF // done tells why
+		err = io.EOF // Close returns the reason
 	}
 	return n, err
 }
 
-// WriteTo implements io.WriterTo: the kernel may have a way between two descriptors.
+// WriteTo implements io.WriterTo, so that the kernel can copy between two descriptors.
 func (o *operation) WriteTo(w io.Writer) (int64, error) {
 	n, err := o.out.WriteTo(w)
 	if errors.Is(err, os.ErrClosed) {
@@ -135,7 +135,7 @@ func (o *operation) Close() error {
 	return o.err
 }
 
-// filePipes makes pipes and remembers them for a failure.
+// filePipes makes pipes. It records them, to close them after a failure.
 type filePipes struct {
 	all []*os.File
 	err error

@@ -14,11 +14,11 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// keepTimeout bounds how long a sandbox may be written out; it stands still meanwhile.
+// keepTimeout bounds the time to write a sandbox out. The sandbox is stopped for that time.
 const keepTimeout = 5 * time.Minute
 
-// Fork implements core.Forker. Commands go on in the fork that the sandbox's first process runs: the entry command and
-// those that were started detached. gVisor kills all others in a copy.
+// Fork implements core.Forker. The children of the sandbox's first process continue in the fork: the entry command and
+// detached commands. gVisor kills all other commands in a copy.
 func (p *Provider) Fork(ctx context.Context, id string, spec core.ForkSpec, lease core.Lease) (core.Sandbox, error) {
 	if err := checkOpenFiles("fork"); err != nil {
 		return core.Sandbox{}, err
@@ -50,7 +50,7 @@ func (p *Provider) Fork(ctx context.Context, id string, spec core.ForkSpec, leas
 	}
 	request.Spec.Name, request.Spec.Labels, request.Spec.Timeout = spec.Name, spec.Labels, spec.Timeout
 	for i := range request.Spec.Ports {
-		request.Spec.Ports[i].Host = 0 // the source has it
+		request.Spec.Ports[i].Host = 0 // the source uses that port
 	}
 	return p.make(ctx, lock, request, func(ctx context.Context) (*wire.Kept, error) {
 		kept, err := p.keep(ctx, id, request.Image)
@@ -61,7 +61,7 @@ func (p *Provider) Fork(ctx context.Context, id string, spec core.ForkSpec, leas
 	}, nil)
 }
 
-// keep has a sandbox written to dir, which does not exist yet.
+// keep makes the supervisor write a sandbox to dir, which must not exist yet.
 func (p *Provider) keep(ctx context.Context, id, dir string) (*wire.Kept, error) {
 	reply, err := p.writeOut(ctx, id, wire.VerbCheckpoint, dir)
 	if err != nil {
@@ -70,8 +70,8 @@ func (p *Provider) keep(ctx context.Context, id, dir string) (*wire.Kept, error)
 	return reply.Kept, nil
 }
 
-// writeOut has the supervisor write as verb says, and moves what it wrote to dir, which it makes. The supervisor writes
-// in a directory of the sandbox and sees no other.
+// writeOut sends verb to the supervisor and moves the files that it writes to dir, a new directory. The supervisor can
+// only write in a directory of the sandbox.
 func (p *Provider) writeOut(ctx context.Context, id string, verb wire.Verb, dir string) (_ *wire.Reply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
 	defer cancel()

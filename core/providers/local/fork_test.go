@@ -39,7 +39,7 @@ func forkOf(t *testing.T, p *Provider, id string) core.Sandbox {
 	return fork
 }
 
-// output runs a line of shell and returns what it wrote.
+// output runs a line of shell and returns its output.
 func output(t *testing.T, p *Provider, id, line string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -54,7 +54,7 @@ func output(t *testing.T, p *Provider, id, line string) string {
 	return out.String()
 }
 
-// counted is the last number that a command wrote to its log.
+// counted returns the last number in a command's log.
 func counted(t *testing.T, p *Provider, id, exec string) int {
 	t.Helper()
 	last := 0
@@ -171,7 +171,7 @@ while True:
     threading.Thread(target=serve, daemon=True).start()
 `
 
-// idle is an input on which nothing comes.
+// idle returns an input without data.
 func idle(t *testing.T) *os.File {
 	t.Helper()
 	r, w, err := os.Pipe()

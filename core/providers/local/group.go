@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	// kernelTasks are the threads of those, and tasksPerProcess those that stand for one process inside.
+	// kernelTasks are the threads of gVisor and the supervisor. tasksPerProcess are the threads for one process inside.
 	kernelTasks, tasksPerProcess = 512, 4
 )
 
-// group makes a sandbox's control group, where there can be one: else its limits are those that the
-// sandbox's kernel and its supervisor enforce. Where it is stands on disk before it exists.
+// group makes a sandbox's control group. Without one, only the sandbox's kernel and its supervisor enforce limits, and
+// group returns nil. The group's location is on disk before the group exists.
 func (p *Provider) group(id string, spec core.Spec) (*cgroup.Group, error) {
 	if err := p.removeGroup(id); err != nil {
 		return nil, err
@@ -58,8 +58,8 @@ func groupLimits(spec core.Spec) cgroup.Limits {
 	return limits
 }
 
-// held returns the controllers that bound a sandbox: of a running one by what its control group says, else by
-// trying to make one. An error says why there can be none.
+// held returns the controllers that limit a sandbox. For a running sandbox it reads the control group. Otherwise it
+// makes a trial group. An error is the reason why there can be no group.
 func (p *Provider) held(id string, spec core.Spec) ([]string, error) {
 	limits := groupLimits(spec)
 	if id == "" {
@@ -75,15 +75,15 @@ func (p *Provider) held(id string, spec core.Spec) ([]string, error) {
 	if len(group.Dirs) == 0 {
 		return nil, errors.New("the sandbox has no control group")
 	}
-	// Where it is was written before it was made: it may never have come to be.
+	// The location is written before the group is made, so the group may not exist.
 	if _, err := os.Stat(group.Dirs[0]); errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.New("the sandbox has no control group")
 	}
 	return group.Held(limits)
 }
 
-// removeGroup removes the control group of a sandbox that does not run. No supervisor does that: without capabilities
-// it may not.
+// removeGroup removes the control group of a sandbox that does not run. A supervisor cannot do that: it has no
+// capabilities.
 func (p *Provider) removeGroup(id string) error {
 	group, err := p.groupOf(id)
 	if err != nil {
@@ -92,12 +92,12 @@ func (p *Provider) removeGroup(id string) error {
 	return group.Remove()
 }
 
-// groupAge is how old an empty control group without a sandbox is at least. A launch makes the group a moment before
-// the first process enters it.
+// groupAge is the minimum age of an abandoned control group. A launch makes the group a moment before the first process
+// enters it.
 const groupAge = time.Minute
 
-// abandonedGroups finds the control groups of this state directory whose sandbox has no record any more, and those of a
-// check that was killed. With processes in it a group is none of them.
+// abandonedGroups returns the empty control groups of this state directory whose sandbox has no record. Killed checks
+// leave such groups, too.
 func (p *Provider) abandonedGroups() []string {
 	prefix := p.store.GroupName("")
 	return slices.DeleteFunc(cgroup.Empty(prefix, groupAge), func(dir string) bool {

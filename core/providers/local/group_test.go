@@ -71,7 +71,8 @@ func TestControlGroup(t *testing.T) {
 	gone(t, group)
 }
 
-// A record that leads elsewhere is not believed: nothing there is killed or removed, and the sandbox's own group goes.
+// A forged record of the control group is ignored. Nothing at that place is killed or removed, and the sandbox's own
+// group is removed.
 func TestForgedControlGroupIsRefused(t *testing.T) {
 	p, sb, group := grouped(t)
 	bystander := exec.CommandContext(t.Context(), "sleep", "1000")
@@ -118,7 +119,7 @@ func TestForgedControlGroupIsRefused(t *testing.T) {
 	}
 }
 
-// A group whose sandbox has no record any more is removed by prune, once it is empty and old enough.
+// prune removes a group whose sandbox has no record, if the group is empty and old enough.
 func TestControlGroupWithoutASandbox(t *testing.T) {
 	p, sb, group := grouped(t)
 	left := func() (dirs []string) {

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// stdin arranges for a command's input and says whether there is any.
+// stdin connects a command's input and reports whether there is any.
 func (s *streams) stdin(from io.Reader) bool {
 	if from == nil || s.err != nil {
 		return false
@@ -30,8 +30,8 @@ func (s *streams) stdin(from io.Reader) bool {
 		return false
 	}
 	s.files = append(s.files, r)
-	// A read that blocks cannot be ended, so nothing waits for it. When the command has
-	// ended the next write fails, and the copy ends.
+	// A blocked read cannot be canceled, so nothing waits for it. After the command's end the next write fails, which ends
+	// the copy.
 	go func() {
 		_, _ = io.Copy(w, from)
 		_ = w.Close()
@@ -39,14 +39,14 @@ func (s *streams) stdin(from io.Reader) bool {
 	return true
 }
 
-// copies is the copying of a command's output that this process must do.
+// copies tracks the goroutines that copy a command's output in this process.
 type copies struct {
 	wg   sync.WaitGroup
 	mu   sync.Mutex
 	lost error
 }
 
-// wait waits for the end of the copying and returns why output was lost, if it was.
+// wait waits until all output is copied. An error is the reason why output was lost.
 func (c *copies) wait() error {
 	c.wg.Wait()
 	return c.lost
@@ -58,8 +58,8 @@ func (c *copies) lose(err error) {
 	c.lost = errors.Join(c.lost, err)
 }
 
-// output arranges for a command's output and says whether anybody wants it. The copying that this process must do
-// is among copies.
+// output connects a command's output and reports whether it has a reader. copies receives the copying that this process
+// must do.
 func (s *streams) output(stream core.Stream, to io.Writer, copies *copies) bool {
 	if to == nil || s.err != nil {
 		return false
@@ -78,7 +78,7 @@ func (s *streams) output(stream core.Stream, to io.Writer, copies *copies) bool 
 		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, 1<<20) })
 	}
 	copies.wg.Go(func() {
-		// Once it is closed, the supervisor's next write fails and the command gets to know.
+		// After Close the supervisor's next write fails, which informs the command.
 		defer func() { _ = r.Close() }()
 		_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{r}, make([]byte, 256<<10))
 		copies.lose(core.LostOutput(stream, err))
@@ -86,10 +86,9 @@ func (s *streams) output(stream core.Stream, to io.Writer, copies *copies) bool 
 	return true
 }
 
-// reopen opens a pipe or a terminal once more, so that no byte of it has to pass through
-// this process. The new description is non-blocking without making the caller's
-// so, which other processes share; and a pending read of it can be given up. What
-// cannot be opened again (sockets, a terminal of another user) is not handed over.
+// reopen opens a pipe or a terminal again, so that none of its bytes pass through this process. The new file
+// description is non-blocking, so a pending read can be canceled. The caller's description stays blocking, because
+// other processes share it. Sockets and terminals of other users cannot be reopened: ok is false.
 func reopen(stream any, flags int) (*os.File, bool) {
 	f, ok := stream.(*os.File)
 	if !ok {

@@ -25,7 +25,7 @@ func TestHungSupervisorIsKilled(t *testing.T) {
 	}
 }
 
-// A supervisor that was taken over hangs, and says that it is another process: that one lives on.
+// A compromised supervisor hangs and reports the pid of another process. That process keeps running.
 func TestForgedSupervisorIsNotKilled(t *testing.T) {
 	p, sb := crashed(t, nil)
 	bystander := exec.CommandContext(t.Context(), "sleep", "1000")

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// Root inside cannot put a program or anything else in the place of sb-guest, and what it puts where earlier versions
-// had it does not block the helper, also after a stop.
+// Root inside cannot replace sb-guest. Files at the paths of earlier versions do not block the helper, also after a
+// stop.
 func TestGuestCannotReplaceHelper(t *testing.T) {
 	p, sb := crashed(t, func(spec *core.Spec) { spec.Persist = true })
 	const attack = `for path in $(find /dev -name '.sb*' ! -type s) /.sb-guest; do

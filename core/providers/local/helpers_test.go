@@ -20,7 +20,7 @@ func atoi(t *testing.T, s string) int {
 	return n
 }
 
-// within polls until holds says yes.
+// within polls until holds returns true.
 func within(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)

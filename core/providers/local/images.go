@@ -15,8 +15,8 @@ import (
 
 var _ core.ImageStore = (*Provider)(nil)
 
-// rootOf returns the image that a new sandbox has as its root directory, and its id. It downloads an image that is not
-// stored. A snapshot and a checkpoint have theirs. For this machine's programs both are empty.
+// rootOf returns the image for the root directory of a new sandbox, and the image's id. It downloads an image that is
+// not stored. A snapshot or a checkpoint records its image. For this machine's programs both results are empty.
 func (p *Provider) rootOf(
 	ctx context.Context, spec core.Spec, progress core.ProgressFunc,
 ) (id string, root *socket.Root, err error) {
@@ -55,7 +55,7 @@ func (p *Provider) rootOf(
 	return pulled.ID, rootFrom(pulled), nil
 }
 
-// pull returns an image, and stores it first if it is not stored.
+// pull returns an image. It downloads an image that is not stored.
 func (p *Provider) pull(ctx context.Context, ref string, progress core.ProgressFunc) (image.Image, error) {
 	images, err := p.openImages()
 	if err != nil {
@@ -69,7 +69,7 @@ func (p *Provider) openImages() (*image.Store, error) {
 	return images, stateError("image", err)
 }
 
-// storedRoot returns the image of a sandbox that was made before. KindConflict: it is not stored any more.
+// storedRoot returns the image of an existing sandbox, snapshot or checkpoint. KindConflict: it is no longer stored.
 func (p *Provider) storedRoot(ctx context.Context, op, name, id string) (*socket.Root, error) {
 	if id == "" {
 		return nil, nil //nolint:nilnil // this machine's programs
@@ -145,7 +145,7 @@ func (p *Provider) RemoveImage(ctx context.Context, ref string) error {
 	return images.Remove(ctx, ref)
 }
 
-// unused returns KindConflict if something needs the image with an id. ref is the user's name of it.
+// unused returns KindConflict if the image with the id is in use. ref is the user's name of the image.
 func (p *Provider) unused(ref, id string) error {
 	inUse := func(what, name, remove string) error {
 		return core.Errorf(core.KindConflict, "local.image", ref, "the %s %s uses the image", what, name).

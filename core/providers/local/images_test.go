@@ -23,7 +23,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// fromImage is a provider whose default image is not this machine's.
+// fromImage is a provider with another default image.
 type fromImage struct {
 	*Provider
 	image string
@@ -121,7 +121,7 @@ func endWith(t *testing.T, p *Provider, sb core.Sandbox) {
 	})
 }
 
-// outputOf runs a command and returns what it wrote.
+// outputOf runs a command and returns its output.
 func outputOf(t *testing.T, p *Provider, id string, spec core.ExecSpec) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -172,7 +172,7 @@ func TestConfigurationOfAnImage(t *testing.T) {
 	}
 }
 
-// Forks, checkpoints, snapshots and restarts of a sandbox keep its image, although the reference names another one.
+// Forks, checkpoints, snapshots and restarts of a sandbox keep its image, even if the reference names another one now.
 func TestImageIsKept(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "busybox.tar")
 	writeBusybox(t, file, nil)
@@ -277,7 +277,7 @@ func TestImageIsLost(t *testing.T) {
 	}
 }
 
-// Saved files are of no use without their image, so it is known without the lease, too.
+// Saved files are useless without their image, so the image is also recorded outside the lease.
 func TestImageIsKnownWithoutTheLease(t *testing.T) {
 	p := opened(t, opener(t, nil))
 	sb := launchFrom(t, p, func(spec *core.Spec) { spec.Image, spec.Persist = busyboxImage(t, nil), true })
@@ -302,7 +302,7 @@ func TestImageIsKnownWithoutTheLease(t *testing.T) {
 	}
 }
 
-// A launch that has no image leaves nothing.
+// A launch without a usable image leaves nothing.
 func TestLaunchWithoutItsImage(t *testing.T) {
 	p := opened(t, opener(t, nil))
 	for ref, kind := range map[string]core.Kind{

@@ -31,7 +31,7 @@ func (p *Provider) Launch(
 	if err != nil {
 		return core.Sandbox{}, err
 	}
-	// Before anything of the sandbox is there: a download may take long, and may fail.
+	// The download comes first, because it may take long or fail.
 	rootID, root, err := p.rootOf(ctx, spec, progress)
 	if err != nil {
 		return core.Sandbox{}, err
@@ -60,12 +60,12 @@ func (p *Provider) Launch(
 	return p.make(ctx, lock, request, image, progress)
 }
 
-// make builds a sandbox whose lock is ours; when that fails nothing is left.
+// make makes a sandbox whose lock this process holds. After an error it removes the sandbox.
 func (p *Provider) make(
 	ctx context.Context, lock *store.Lock, request socket.Launch, image imageFunc, progress core.ProgressFunc,
 ) (core.Sandbox, error) {
 	if err := p.launch(ctx, lock, request, image, progress); err != nil {
-		// Nothing may be left; what cannot be removed now is found by Leftovers.
+		// Leftovers finds the parts that cannot be removed now.
 		return core.Sandbox{}, errors.Join(err, p.forget(context.WithoutCancel(ctx), request.ID, request.Spec.Name))
 	}
 	return p.read(request.ID)
@@ -104,7 +104,7 @@ func (p *Provider) launch(
 	return p.supervise(ctx, lock, request, image, progress)
 }
 
-// keepSecrets writes down what a persistent sandbox was launched with: once stopped it must be able to start with it.
+// keepSecrets stores the secrets of a persistent sandbox, because its next start needs them.
 func (p *Provider) keepSecrets(request socket.Launch, secrets map[string]string) error {
 	if !request.Spec.Persist || len(secrets) == 0 {
 		return nil
@@ -123,10 +123,10 @@ func secretValues(secrets []core.Secret) map[string]string {
 	return values
 }
 
-// imageFunc makes sure that the image from which a sandbox resumes is whole. It returns the data that belongs to it.
+// imageFunc makes or checks the image from which a sandbox resumes. It returns the data that belongs to the image.
 type imageFunc func(context.Context) (*wire.Kept, error)
 
-// supervise starts a supervisor, hands it the lock and waits until the sandbox is ready. With an image that is made
+// supervise starts a supervisor, passes it the lock and waits until the sandbox is ready. It calls image, unless nil,
 // while the supervisor prepares itself.
 func (p *Provider) supervise(
 	ctx context.Context, lock *store.Lock, request socket.Launch, image imageFunc, progress core.ProgressFunc,
@@ -185,8 +185,8 @@ func (p *Provider) supervise(
 	return nil
 }
 
-// startRuntime starts sb-runtime in the sandbox's control group, or without one: a group that can be made cannot always
-// be entered from where this process is.
+// startRuntime starts sb-runtime in the sandbox's control group. If that fails, it starts sb-runtime without one: this
+// process cannot enter every group that it can make.
 func (p *Provider) startRuntime(
 	runtime string, request *socket.Launch, lock *store.Lock, log *os.File,
 ) (*child, error) {
@@ -208,7 +208,7 @@ func (p *Provider) startRuntime(
 	return child, nil
 }
 
-// firstLine is the first line of a supervisor's log after the offset from, which is where an earlier supervisor ended.
+// firstLine returns the first line of a supervisor's log from the offset from, the end of an earlier supervisor's log.
 func firstLine(log string, from int64) string {
 	text, err := os.ReadFile(log)
 	if err != nil || int64(len(text)) <= from {
@@ -218,7 +218,7 @@ func firstLine(log string, from int64) string {
 	return line
 }
 
-// handOver tells the supervisor what to launch and, with an image, from what the sandbox resumes.
+// handOver sends the launch request to the supervisor. With an image it also sends the data to resume from.
 func (c *child) handOver(ctx context.Context, request socket.Launch, image imageFunc) error {
 	defer func() { _ = c.stdin.Close() }()
 	if err := c.send(request); err != nil {
@@ -234,8 +234,8 @@ func (c *child) handOver(ctx context.Context, request socket.Launch, image image
 	return c.send(kept)
 }
 
-// awaitReady reads the supervisor's status until the sandbox is ready. When the supervisor ends without a status, why
-// is part of the error.
+// awaitReady reads the supervisor's status until the sandbox is ready. If the supervisor ends without a status, the
+// error contains the result of why.
 func (c *child) awaitReady(ctx context.Context, name string, why func() string, progress core.ProgressFunc) error {
 	err := c.listen(progress)
 	switch {
@@ -248,7 +248,7 @@ func (c *child) awaitReady(ctx context.Context, name string, why func() string, 
 	return err
 }
 
-// listen reads the supervisor's status until it is ready; io.EOF is the end of one that said nothing.
+// listen reads the supervisor's status until it is ready. io.EOF: the supervisor ended without a final status.
 func (c *child) listen(progress core.ProgressFunc) error {
 	lines := json.NewDecoder(c.stdout)
 	for {
@@ -308,14 +308,14 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	if err := p.clear(ctx, id); err != nil {
 		return sb, stateError("start", err)
 	}
-	before, _ := p.store.ReadState(id) // nothing is known of a state that cannot be read
-	// That it has no lifetime was said once, and holds for its next life.
+	before, _ := p.store.ReadState(id) // an unreadable state counts as empty
+	// A sandbox whose lifetime was removed has none after a restart, either.
 	request.Endless = before.Fixed && before.Expires.IsZero()
 	timeout := time.Duration(sb.Spec.Timeout)
 	if timeout > 0 && !request.Endless {
 		request.Lease.Expires = time.Now().Add(timeout)
 	}
-	// A damaged lease is written again, too.
+	// A start also rewrites a damaged lease.
 	if timeout > 0 && !request.Endless || lease.Damage != nil {
 		lease.Spec, lease.Lease = sb.Spec, request.Lease
 		if err := store.WriteLease(p.store.Dir(id), lease); err != nil {
@@ -323,14 +323,14 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 		}
 	}
 	if err := p.supervise(ctx, lock, request, nil, nil); err != nil {
-		// It stays what it was: stopped, with its files.
+		// The sandbox stays stopped and keeps its files.
 		before.State, before.Reason, before.Message = core.StateStopped, core.ReasonLaunch, err.Error()
 		return sb, errors.Join(err, p.clear(context.WithoutCancel(ctx), id), store.WriteState(p.store.Dir(id), before, true))
 	}
 	return p.read(id)
 }
 
-// restart makes the request that starts a stopped sandbox from its newest saved files that are good.
+// restart returns the request that starts a stopped sandbox from its newest intact saved files.
 func (p *Provider) restart(sb core.Sandbox) (socket.Launch, error) {
 	dir := p.store.Dir(sb.ID)
 	request := socket.Launch{ID: sb.ID, Spec: sb.Spec, Lease: sb.Lease}
@@ -357,8 +357,8 @@ func (p *Provider) restart(sb core.Sandbox) (socket.Launch, error) {
 	return request, nil
 }
 
-// saved returns the newest generation of a sandbox's saved files that is good, 0 if none was ever saved, and what is
-// wrong with newer ones. That none is good where there were some is an error: nothing starts as if it were new.
+// saved returns the newest intact generation of a sandbox's saved files, and the damage of newer generations. 0 means
+// that none was ever saved. If all are damaged, saved returns an error: a start must not lose files silently.
 func (p *Provider) saved(sb core.Sandbox) (generation int, damage, err error) {
 	saves := store.SavesIn(p.store.Dir(sb.ID))
 	generation, damage, err = saves.Newest()
@@ -408,7 +408,7 @@ func (p *Provider) lockToStart(ctx context.Context, sb core.Sandbox, limit time.
 	return lock, nil
 }
 
-// keepHint tells how the files of a sandbox that cannot start are kept.
+// keepHint names the command that keeps the files of a sandbox that cannot start.
 func keepHint(name string) string {
 	return fmt.Sprintf("its saved files can be kept: sb snapshot %s", name)
 }

@@ -21,8 +21,8 @@ func (p *Provider) WaitSandbox(ctx context.Context, id string) (core.Sandbox, er
 	var last core.Sandbox
 	ending := false
 	for {
-		// Asked first: the supervisor writes its last word, with the entry command's exit code, before it lets go of the
-		// lock.
+		// The lock is checked first. The supervisor writes its final state, with the entry command's exit code, before it
+		// releases the lock.
 		supervised := p.store.Locked(id)
 		sb, err := p.Get(ctx, id)
 		switch {
@@ -90,7 +90,7 @@ func (p *Provider) KeepAlive(ctx context.Context, id string, lease time.Duration
 	return p.request(ctx, id, &wire.Request{Verb: wire.VerbExpire, Issued: now, Expires: now.Add(lease), Lease: true})
 }
 
-// GivenSecrets implements core.SecretTeller. The supervisor knows them; they are on no disk unless the sandbox
+// GivenSecrets implements core.SecretTeller. The supervisor holds the secrets. They are not on disk unless the sandbox
 // persists.
 func (p *Provider) GivenSecrets(ctx context.Context, id string) ([]core.Secret, error) {
 	if !store.ValidID(id) {
@@ -123,7 +123,7 @@ func (p *Provider) Stats(ctx context.Context, id string) (core.Stats, error) {
 	return *reply.Stats, nil
 }
 
-// Size implements core.Sizer: of a running sandbox what was written in it, of another what of that was saved.
+// Size implements core.Sizer. It returns the size of a running sandbox's written files, or of the saved files.
 func (p *Provider) Size(ctx context.Context, id string) (core.Bytes, error) {
 	sb, err := p.Get(ctx, id)
 	if err != nil {
@@ -151,9 +151,8 @@ func (p *Provider) Denials(ctx context.Context, id string) ([]core.Denial, error
 	return reply.Denials, nil
 }
 
-// SetNetwork implements core.NetworkPolicer. The supervisor holds the sandbox to the new policy from then on; it is the
-// sandbox's after a stop and in forks, too. The lease is written second, by the client: a supervisor cannot change what
-// its sandbox may do.
+// SetNetwork implements core.NetworkPolicer. The supervisor enforces the new policy at once. It also applies after a
+// stop and in forks. The client then writes the lease, because a supervisor must not change its sandbox's rights.
 func (p *Provider) SetNetwork(ctx context.Context, id string, network core.Network) (core.Sandbox, error) {
 	if !store.ValidID(id) {
 		return core.Sandbox{}, notFound(id)
@@ -188,7 +187,7 @@ func (p *Provider) SetNetwork(ctx context.Context, id string, network core.Netwo
 	return p.read(id)
 }
 
-// request makes a request that is answered soon.
+// request makes a request that needs little time. controlTimeout bounds it.
 func (p *Provider) request(ctx context.Context, id string, request *wire.Request) error {
 	if !store.ValidID(id) {
 		return notFound(id)
@@ -215,7 +214,7 @@ func (p *Provider) Terminate(ctx context.Context, id string) error {
 	}
 	lock, err := p.store.Lock(id)
 	if errors.Is(err, store.ErrLocked) {
-		// Another client was quicker. It removes the sandbox, most likely.
+		// Another client holds the lock. Most likely it removes the sandbox.
 		if err := p.end(ctx, id); err != nil {
 			return err
 		}
@@ -240,20 +239,20 @@ func (p *Provider) Terminate(ctx context.Context, id string) error {
 	return nil
 }
 
-// end asks a supervisor to end its sandbox, and kills it when it does not.
+// end requests the sandbox's end from its supervisor. It kills a supervisor that does not comply.
 func (p *Provider) end(ctx context.Context, id string) error {
 	endCtx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
 	_, err := p.control(endCtx, id, &wire.Request{Verb: wire.VerbEnd})
 	grace := endTimeout
 	if sb, readErr := p.read(id); err != nil && readErr == nil && running(sb.State) {
-		// It hangs, or another client is removing it at this moment.
+		// The supervisor hangs, or another client is removing the sandbox.
 		grace = deafTimeout
 	}
 	ending, cancelEnding := context.WithTimeout(endCtx, grace)
 	defer cancelEnding()
 	if p.awaitEnd(ending, id) == nil {
-		return nil // who holds the lock since then is another client, not the supervisor
+		return nil // since then only another client can hold the lock
 	}
 	if ctx.Err() != nil {
 		return core.Wrap("local.terminate", id, ctx.Err())
@@ -295,9 +294,9 @@ func (p *Provider) await(ctx context.Context, id string, over func() bool) error
 	return nil
 }
 
-// killSupervisor kills the process that keeps the sandbox, and waits until it has ended. The number comes from
-// the client's record, because an attacker could forge the supervisor's own state. The process must have started when
-// the supervisor did, in this boot. fs.ErrNotExist: none was started.
+// killSupervisor kills the sandbox's supervisor and waits for its end. The pid comes from the client's record, because
+// an attacker could forge the supervisor's state. The process must have the recorded start time and boot id.
+// fs.ErrNotExist: no supervisor was started.
 func (p *Provider) killSupervisor(ctx context.Context, id string) error {
 	process, err := p.store.ReadProcess(id)
 	if err != nil {

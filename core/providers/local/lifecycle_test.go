@@ -12,7 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// Of several that end the same sandbox one succeeds, the others find it gone, and nothing stays.
+// One of several concurrent terminates succeeds. The others return KindNotFound, and nothing is left.
 func TestTerminateAtOnce(t *testing.T) {
 	p, ok := opener(t, nil)(t).(*Provider)
 	if !ok {

@@ -15,7 +15,7 @@ const HostImage = core.HostImage
 
 // Options configure the provider.
 type Options struct {
-	// StateDir holds the sandboxes, their sockets among them. CacheDir holds the writable layers of those that run.
+	// StateDir holds the sandboxes and their sockets. CacheDir holds the writable layers of running sandboxes.
 	StateDir, CacheDir string
 	// Runtime is the path of sb-runtime; "" looks beside this program, then in PATH.
 	Runtime string
@@ -23,7 +23,7 @@ type Options struct {
 	SaveInterval time.Duration
 	// FreezeAfter is how long an idle sandbox stays awake; 0 disables freezing.
 	FreezeAfter time.Duration
-	// HostDirs are the directories below which a volume's source may be; without any there are no volumes.
+	// HostDirs are the directories that may contain a volume's source. Without any there are no volumes.
 	HostDirs []string
 	// HostOnly offers no image but HostImage.
 	HostOnly bool
@@ -31,7 +31,7 @@ type Options struct {
 	LogLimit core.Bytes
 }
 
-// Factory returns how the provider is opened.
+// Factory returns the provider's factory.
 func Factory(opts Options) core.Factory {
 	return core.Factory{Name: Name, IDPrefix: store.IDPrefix, Open: func() (core.Provider, error) { return New(opts) }}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/journal"
 )
 
-// Logs implements core.LogReader. It reads the journal's files, so that it works
-// for dead sandboxes and costs the supervisor nothing.
+// Logs implements core.LogReader. It reads the journal's files, so it works for dead sandboxes and costs the supervisor
+// nothing.
 func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) iter.Seq2[core.LogRecord, error] {
 	return func(yield func(core.LogRecord, error) bool) {
 		if _, err := p.Get(ctx, id); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// refused tries what stands for a listed and an unlisted machine, in a network that has neither, and returns which of
-// them the policy refused.
+// refused tries the addresses of a listed and an unlisted machine, and returns those that the policy refused. Neither
+// machine exists in the network.
 func refused(t *testing.T, p *Provider, id string) []string {
 	t.Helper()
 	before := attempts(t, p, id)
@@ -81,7 +81,7 @@ func TestPolicyChangesWhileItRuns(t *testing.T) {
 	holds("after a stop", sb.ID, all[:1])
 }
 
-// An address that stands for a name inside does so in copies too: processes remember it.
+// A stand-in belongs to its name in copies, too, because processes remember addresses.
 func TestStandInsInCopies(t *testing.T) {
 	p, sb := crashed(t, func(spec *core.Spec) {
 		spec.Network = core.Network{Mode: core.NetworkAllow, Allow: []string{"good.example"}}
@@ -89,7 +89,7 @@ func TestStandInsInCopies(t *testing.T) {
 	if _, err := p.Checkpoint(t.Context(), sb.ID, "names"); err != nil {
 		t.Fatal(err)
 	}
-	// No resolver answers here, so the name is written into what was kept.
+	// No resolver answers here, so the test writes the name into the checkpoint.
 	path := filepath.Join(p.opts.StateDir, Name, "checkpoints", "names", "checkpoint.json")
 	var file keptFile
 	if _, err := store.ReadJSON(path, &file); err != nil {

@@ -11,12 +11,12 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// minOpenFiles is the limit of open files that a sandbox needs. Measured with the embedded gVisor: it starts with 512,
-// and not with 256, where the sentry ends without a message.
+// minOpenFiles is the limit of open files that a sandbox needs. Measured with the embedded gVisor: it starts with 512.
+// With 256 the sentry ends without a message.
 const minOpenFiles = 512
 
-// checkOpenFiles refuses a start that the hard limit of open files does not allow. The soft limit does not count: Go
-// raises it.
+// checkOpenFiles returns an error if the hard limit of open files is too low for a start. The soft limit does not
+// count: Go raises it.
 func checkOpenFiles(op string) error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -36,7 +36,7 @@ const openFilesHint = "raise the limit with ulimit -n 1024, as root if the hard 
 // outOfFiles reports whether the process or the machine has no descriptor left.
 func outOfFiles(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
 
-// openFilesError names the limit that EMFILE or ENFILE is about.
+// openFilesError returns an error that names the limit behind EMFILE or ENFILE.
 func openFilesError(op string, err error) error {
 	if errors.Is(err, unix.ENFILE) {
 		return core.Errorf(core.KindExhausted, "local."+op, "", "this machine's limit of open files is reached: %w", err).

@@ -49,7 +49,7 @@ func TestLaunchWithFewOpenFiles(t *testing.T) {
 	}
 }
 
-// EMFILE is exhaustion whatever call answers it.
+// EMFILE is KindExhausted for every call that returns it.
 func TestOutOfFilesIsExhausted(t *testing.T) {
 	for _, errno := range []error{unix.EMFILE, unix.ENFILE} {
 		err := stateError("list", &os.PathError{Op: "open", Path: "/x", Err: errno})

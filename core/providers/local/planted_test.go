@@ -12,8 +12,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// A supervisor that was taken over can write to its sandbox's directory. A link that it puts in place of its socket, or
-// of the directory of that, does not lead a caller's commands and files to another sandbox.
+// A compromised supervisor can write to its sandbox's directory. It may replace its socket or the socket's directory by
+// a link. That does not lead a caller's commands and files to another sandbox.
 func TestPlantedSocketIsRefused(t *testing.T) {
 	p, sb := crashed(t, nil)
 	victim := launched(t, p, nil)

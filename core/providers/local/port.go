@@ -14,9 +14,9 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// DialPort implements core.PortForwarder: the supervisor carries the bytes between a socket of this process and the
-// sandbox's network stack, or sb-guest inside where only the sandbox's loopback is listened on. Neither needs a network
-// of the sandbox.
+// DialPort implements core.PortForwarder. The supervisor copies bytes between a socket of this process and the
+// sandbox's network stack. If the program listens on the sandbox's loopback only, sb-guest inside copies them. Neither
+// needs a network of the sandbox.
 func (p *Provider) DialPort(ctx context.Context, id string, port int) (net.Conn, error) {
 	if !store.ValidID(id) {
 		return nil, notFound(id)

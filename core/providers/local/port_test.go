@@ -37,7 +37,7 @@ func listening(t *testing.T, p *Provider, id, address string, port int) {
 	serving(t, p, id, greeter, address, port)
 }
 
-// serving starts a program that says when it listens, and waits until it does.
+// serving starts a program and waits until it reports that it listens.
 func serving(t *testing.T, p *Provider, id, program, address string, port int) {
 	t.Helper()
 	server, err := p.Exec(
@@ -87,7 +87,7 @@ func TestDialPort(t *testing.T) {
 	}
 }
 
-// digester answers with the digest of what came until the end; it reads little at a time, so that writers have to wait.
+// digester answers with the digest of its whole input. It reads small pieces, so that writers must wait.
 const digester = `
 import hashlib, socket, sys
 s = socket.create_server((sys.argv[1], int(sys.argv[2])))
@@ -100,7 +100,7 @@ c.sendall(h.digest())
 c.close()
 `
 
-// TestDialPortLosesNothing sends more than fits into the buffers on the way.
+// TestDialPortLosesNothing sends more bytes than all buffers on the way hold.
 func TestDialPortLosesNothing(t *testing.T) {
 	p, sb := crashed(t, nil)
 	for port, address := range map[int]string{7001: "127.0.0.1", 7002: "0.0.0.0"} {
@@ -128,7 +128,8 @@ func TestDialPortLosesNothing(t *testing.T) {
 	}
 }
 
-// TestDialPortLetsGo connects to a service that takes no notice of an end: once the client is gone the sandbox is idle.
+// TestDialPortLetsGo connects to a service that ignores the end of input. The sandbox is idle after the client has
+// disconnected.
 func TestDialPortLetsGo(t *testing.T) {
 	for _, address := range []string{"127.0.0.1", "0.0.0.0"} {
 		t.Run(address, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 // programs are the paths of the helpers.
 type programs struct{ runtime, guest string }
 
-// programs finds sb-runtime: where the configuration says, beside this program, or in
-// PATH; and sb-guest beside it.
+// programs finds sb-runtime at the configured path. Without one it looks beside this program, then in PATH. sb-guest
+// must be beside sb-runtime.
 func (p *Provider) programs() (programs, error) {
 	const name, guest = "sb-runtime", "sb-guest"
 	var tried []string
@@ -43,7 +43,8 @@ func (p *Provider) programs() (programs, error) {
 	)
 }
 
-// usable finds the helpers and refuses those that are linked with the C library: gVisor does not run in such a program.
+// usable finds the helpers. KindUnavailable: one is linked with the C library, and gVisor does not run in such a
+// program.
 func (p *Provider) usable() (programs, error) {
 	found, err := p.programs()
 	if err != nil || !found.dynamic() {
@@ -60,7 +61,7 @@ func (p *Provider) Guest() (string, error) {
 	return found.guest, err
 }
 
-// dynamic says whether a helper needs a dynamic linker.
+// dynamic reports whether a helper needs a dynamic linker.
 func (f programs) dynamic() bool { return dynamic(f.runtime) || dynamic(f.guest) }
 
 func executable(path string) bool {
@@ -68,12 +69,12 @@ func executable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// dynamic says whether a program asks for a dynamic linker (elf(5), PT_INTERP), as Go's do when
-// a C compiler was there to build them with.
+// dynamic reports whether a program needs a dynamic linker (elf(5), PT_INTERP). A Go program does if it was built with
+// a C compiler.
 func dynamic(path string) bool {
 	f, err := elf.Open(path)
 	if err != nil {
-		return false // starting it will tell
+		return false // the start reports the error
 	}
 	defer func() { _ = f.Close() }()
 	for _, p := range f.Progs {

@@ -24,13 +24,13 @@ import (
 )
 
 const (
-	// poll is how often the end of a supervisor is looked for.
+	// poll is the interval of checks for a supervisor's end.
 	poll = 10 * time.Millisecond
 	// endTimeout is how long a supervisor has to end its sandbox before it is killed.
 	endTimeout = 15 * time.Second
-	// deafTimeout is how long one that does not answer has.
+	// deafTimeout replaces endTimeout for a supervisor that does not answer.
 	deafTimeout = 3 * time.Second
-	// controlTimeout bounds a request that should be answered at once.
+	// controlTimeout bounds a request that needs little time.
 	controlTimeout = 30 * time.Second
 )
 
@@ -132,9 +132,9 @@ func notFound(id string) error {
 	return core.Errorf(core.KindNotFound, "local", id, "there is no sandbox %q", id).WithHint("sb ls --all lists them")
 }
 
-// read puts a sandbox together from what is on disk and whether its lock is taken.
+// read makes a sandbox from its files and the state of its lock.
 func (p *Provider) read(id string) (core.Sandbox, error) {
-	// Asked first: a supervisor that ends in between has written its last word before.
+	// The lock is checked first. A supervisor writes its final state before it releases the lock.
 	locked := p.store.Locked(id)
 	lease, err := p.store.ReadLease(id)
 	if outOfFiles(err) {
@@ -155,7 +155,7 @@ func (p *Provider) read(id string) (core.Sandbox, error) {
 	return sb, nil
 }
 
-// addState adds what a sandbox's supervisor last said of it.
+// addState adds the last state that a sandbox's supervisor wrote.
 func (p *Provider) addState(sb *core.Sandbox, locked bool) {
 	state, err := p.store.ReadState(sb.ID)
 	lost := errors.Is(err, fs.ErrNotExist) && locked && p.serves(sb.ID)
@@ -178,13 +178,13 @@ func (p *Provider) addState(sb *core.Sandbox, locked bool) {
 	}
 }
 
-// serves reports whether the socket of a supervisor is there. It comes after state.json.
+// serves reports whether the socket of a supervisor exists. The supervisor makes it after state.json.
 func (p *Provider) serves(id string) bool {
 	_, err := os.Lstat(p.store.Socket(id))
 	return err == nil
 }
 
-// withoutState describes a sandbox of which neither state.json nor its copy can be read.
+// withoutState fills in a sandbox whose state.json and its copy cannot be read.
 func (p *Provider) withoutState(sb *core.Sandbox, locked bool, why error) {
 	sb.Message = joined(sb.Message, "its state cannot be read: "+why.Error())
 	switch {
@@ -197,8 +197,8 @@ func (p *Provider) withoutState(sb *core.Sandbox, locked bool, why error) {
 	}
 }
 
-// withoutLease describes a sandbox of which neither lease.json nor its copy can be read. While its files are saved it
-// counts as stopped: nothing removes it unasked.
+// withoutLease returns a sandbox whose lease.json and its copy cannot be read. With saved files it counts as stopped,
+// so that nothing removes it automatically.
 func (p *Provider) withoutLease(id string, locked bool, why error) (core.Sandbox, error) {
 	dir := p.store.Dir(id)
 	saved := store.SavesIn(dir).Any()
@@ -226,7 +226,7 @@ func joined(messages ...string) string {
 	return strings.Join(slices.DeleteFunc(messages, func(m string) bool { return m == "" }), "; ")
 }
 
-// markLost describes a sandbox whose supervisor ended without a last word.
+// markLost fills in a sandbox whose supervisor ended without a final state.
 func (p *Provider) markLost(sb *core.Sandbox, state store.State) {
 	sb.Frozen, sb.Ports = false, nil
 	before := sb.Message
@@ -286,7 +286,7 @@ func (p *Provider) FindName(_ context.Context, name string) (core.Sandbox, error
 	return p.read(id)
 }
 
-// stateError classifies what the state directory answers.
+// stateError classifies errors of the state directory.
 func stateError(op string, err error) error {
 	switch {
 	case outOfFiles(err):
@@ -301,7 +301,7 @@ func stateError(op string, err error) error {
 	return core.Wrap("local."+op, "", err)
 }
 
-// control makes one request of a sandbox's supervisor.
+// control sends one request to a sandbox's supervisor.
 func (p *Provider) control(
 	ctx context.Context, id string, request *wire.Request, files ...*os.File,
 ) (*wire.Reply, error) {
@@ -317,7 +317,7 @@ func (p *Provider) control(
 	return reply, reply.Error.Err("local." + string(request.Verb))
 }
 
-// whyUnreachable turns a failed connection into what it means for the sandbox.
+// whyUnreachable turns a failed connection into an error about the sandbox.
 func (p *Provider) whyUnreachable(ctx context.Context, id string, cause error) error {
 	if ctx.Err() != nil {
 		return core.Wrap("local", id, ctx.Err())

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// While a sandbox runs and after its commands wrote them, no value of a secret is in any file of sb's.
+// No file of sb contains the value of a secret, while a sandbox runs and after its commands wrote the value.
 func TestSecretsAreNotOnDisk(t *testing.T) {
 	const launched, given = "value-of-the-launch", "value-of-a-command"
 	p, sb := crashed(t, func(spec *core.Spec) {

@@ -20,15 +20,15 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// snapshotFile is what is written beside a snapshot's files.
+// snapshotFile is the description beside a snapshot's files.
 type snapshotFile struct {
 	core.Snapshot
 	// Root is the id of the image below the files; "" is this machine's programs.
 	Root string `json:"root,omitempty"`
 }
 
-// Snapshot implements core.Snapshotter: the writable layer is kept, since all that is below it is this machine's or an
-// image's. Of a stopped sandbox it is what was saved.
+// Snapshot implements core.Snapshotter. It keeps the writable layer only: the layers below belong to this machine or an
+// image. For a stopped sandbox it keeps the saved files.
 func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOptions) (core.Snapshot, error) {
 	source, err := p.Get(ctx, id)
 	if err != nil {
@@ -82,8 +82,8 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 	return made, stateError("snapshot", err)
 }
 
-// linkSaved gives the files that were saved of a stopped sandbox a second place. They are never written to.
-// note says what is wrong with newer ones.
+// linkSaved links the saved files of a stopped sandbox to a second directory. Saved files are never written to. note
+// describes the damage of newer saved files.
 func (p *Provider) linkSaved(source core.Sandbox, to string) (note string, err error) {
 	generation, damage, err := p.saved(source)
 	if err != nil {
@@ -125,7 +125,7 @@ func (p *Provider) Snapshots(ctx context.Context) ([]core.Snapshot, error) {
 		var snapshot core.Snapshot
 		dir, err := p.store.Snapshots().Read(name, &snapshot)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it was removed meanwhile
+			continue // it was removed after Names
 		}
 		if err != nil {
 			snapshot = core.Snapshot{ID: name, Provider: Name, Size: treeSize(dir), Note: cannotRead(err)}
@@ -138,7 +138,7 @@ func (p *Provider) Snapshots(ctx context.Context) ([]core.Snapshot, error) {
 // cannotRead is the note of a snapshot or a checkpoint whose description is lost or damaged.
 func cannotRead(why error) string { return "it cannot be read: " + why.Error() }
 
-// RemoveSnapshot implements core.SnapshotStore. No sandbox needs a snapshot once it runs.
+// RemoveSnapshot implements core.SnapshotStore. A running sandbox does not need its snapshot.
 func (p *Provider) RemoveSnapshot(_ context.Context, id string) error {
 	if core.ValidateName("snapshot", id) != nil {
 		return noSnapshot(id)
@@ -167,10 +167,10 @@ func (p *Provider) HasSnapshot(_ context.Context, id string) (bool, error) {
 	case err != nil && !store.IsDamage(err):
 		return false, stateError("snapshot", err)
 	}
-	return true, nil // a damaged one is there, too
+	return true, nil // also for a damaged one
 }
 
-// snapshotFiles is the directory of a snapshot's files.
+// snapshotFiles returns the directory of a snapshot's files.
 func (p *Provider) snapshotFiles(id string) (string, error) {
 	if has, err := p.HasSnapshot(context.Background(), id); err != nil || !has {
 		return "", cmp.Or(err, noSnapshot(id))
@@ -187,7 +187,7 @@ func (p *Provider) snapshotFiles(id string) (string, error) {
 	return files, stateError("launch", err)
 }
 
-// Diff implements core.Differ. A sandbox from a snapshot differs by what the snapshot does, too.
+// Diff implements core.Differ. For a sandbox from a snapshot it includes the changes of the snapshot.
 func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
 	if !store.ValidID(id) {
 		return nil, notFound(id)

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/cgroup"
 )
 
-// child is a supervisor that was started and has not said yet that it is ready.
+// child is a started supervisor that has not reported yet that it is ready.
 type child struct {
 	pid     int
 	process *os.Process
@@ -29,10 +29,9 @@ type child struct {
 	stdout  *os.File
 }
 
-// spawn starts the program runtime as a supervisor: in a session and a mount
-// namespace of its own, for an ordinary user in a user namespace where it is root;
-// with an empty environment, the lock as descriptor 3, and cpu whole cores to run on; in the
-// control group, if there is one.
+// spawn starts program as a supervisor in a new session and mount namespace. For an ordinary user it also makes a user
+// namespace, in which the supervisor is root. The supervisor has an empty environment and the lock as descriptor 3. It
+// runs on cpu cores, rounded up, and in the control group unless that is nil.
 func spawn(program string, cpu float64, group *cgroup.Group, lock, log *os.File) (*child, error) {
 	inR, inW, err := os.Pipe()
 	if err != nil {
@@ -65,8 +64,7 @@ func spawn(program string, cpu float64, group *cgroup.Group, lock, log *os.File)
 	}
 	started := make(chan error)
 	go func() {
-		// The child inherits the settings of this thread. The thread is never unlocked,
-		// so it ends with the goroutine, and nothing else ever runs on it.
+		// The child inherits the settings of this thread. The thread is never unlocked, so it ends with the goroutine.
 		runtime.LockOSThread()
 		err := prepareThread(cpu)
 		switch {
@@ -84,7 +82,7 @@ func spawn(program string, cpu float64, group *cgroup.Group, lock, log *os.File)
 	return &child{pid: cmd.Process.Pid, process: cmd.Process, stdin: inW, stdout: outR}, nil
 }
 
-// send sends a request.
+// send sends a request to the child.
 func (c *child) send(request any) error { return json.NewEncoder(c.stdin).Encode(request) }
 
 func (c *child) kill() { _ = c.process.Kill() }
@@ -92,17 +90,16 @@ func (c *child) kill() { _ = c.process.Kill() }
 // wait reaps a child that was killed.
 func (c *child) wait() { _, _ = c.process.Wait() }
 
-// release lets go of the child without waiting for it.
+// release releases the child without waiting for it.
 func (c *child) release() {
 	_ = c.stdin.Close()
 	_ = c.stdout.Close()
 	_ = c.process.Release()
 }
 
-// prepareThread gives the calling thread what a supervisor runs with: no new
-// privileges, whole cores, and a filter that answers membarrier(2) with ENOSYS. gVisor's
-// start registers for expedited membarriers in each of its processes, which waits
-// for an RCU grace period: 10 ms each; and it works without.
+// prepareThread gives the calling thread the settings of a supervisor: no new privileges, whole cores, and a filter
+// that answers membarrier(2) with ENOSYS. The filter saves 10 ms for each process of gVisor: registering for expedited
+// membarriers waits for an RCU grace period. gVisor works without them.
 func prepareThread(cpu float64) error {
 	if err := pinTo(cpu); err != nil {
 		return fmt.Errorf("choosing the processors: %w", err)

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// trapped launches a persistent sandbox whose entry command, once it gets the signal to end, creates the file that is
-// returned, and then does what the rest of its line says.
+// trapped launches a persistent sandbox. On the signal to end, its entry command creates a file and then runs the shell
+// line then. signaled reports whether the file exists.
 func trapped(t *testing.T, then string) (p *Provider, sb core.Sandbox, signaled func() bool) {
 	t.Helper()
 	shared := t.TempDir()
@@ -39,8 +39,8 @@ func trapped(t *testing.T, then string) (p *Provider, sb core.Sandbox, signaled 
 	return p, sb, func() bool { return there("told") }
 }
 
-// The command ends because the stop asks it to: that is the stop's doing, whatever it does until then and however
-// long others take.
+// The entry command's end during a stop counts as the stop, whatever its exit code is and however long other commands
+// take.
 func TestStopEndsTheEntryCommand(t *testing.T) {
 	p, sb, _ := trapped(t, "sleep 0.2; echo tidied up; exit 3")
 	slow, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "trap '' TERM; exec sleep 600"}})
@@ -84,7 +84,7 @@ func TestStopDyingSandbox(t *testing.T) {
 }
 
 func TestExecInDyingSandbox(t *testing.T) {
-	// Were it frozen, the supervisor would wake the sentry for the command.
+	// In a frozen sandbox the supervisor would wake the sentry for the command.
 	p, ok := opener(t, func(o *Options) { o.FreezeAfter = 0 })(t).(*Provider)
 	if !ok {
 		t.Fatal("not the local provider")

@@ -15,13 +15,18 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// notRunningAnyMore is why something of a running sandbox is left over.
+// notRunningAnyMore is the reason for a leftover of a running sandbox.
 const notRunningAnyMore = "its sandbox does not run any more"
 
-// Leftovers implements core.Sweeper. It finds directories of sandboxes that never
-// got a lease, checkpoints and snapshots that were broken off, empty control groups without a sandbox, sockets,
-// processes and writable layers whose sandbox does not run, broken pulls, and images without a name or use.
-// Saved files that could be wanted are not leftovers.
+// Leftovers implements core.Sweeper. It finds:
+//   - directories of sandboxes that never got a lease
+//   - incomplete checkpoints, snapshots and pulls
+//   - empty control groups without a sandbox
+//   - sockets, processes and writable layers of sandboxes that do not run
+//   - names of removed sandboxes
+//   - images without a name or use
+//
+// Saved files that a user may need are not leftovers.
 func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 	ids, err := p.store.IDs()
 	if err != nil {
@@ -87,8 +92,8 @@ func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 	return found, nil
 }
 
-// shelfLeftovers finds what was never finished. One that cannot be read is listed and removed by its name only: it may
-// still be of use to somebody.
+// shelfLeftovers finds incomplete entries. A complete entry that cannot be read is no leftover, because a part of it
+// may still be useful. Users remove it by its name.
 func shelfLeftovers(what string, shelf *store.Shelf, add func(path, why string)) error {
 	drafts, err := shelf.Abandoned()
 	if err != nil {
@@ -100,7 +105,7 @@ func shelfLeftovers(what string, shelf *store.Shelf, add func(path, why string))
 	return nil
 }
 
-// imageLeftovers finds broken pulls, and images that neither a name leads to nor anything uses.
+// imageLeftovers finds incomplete pulls, and unused images without a name.
 func (p *Provider) imageLeftovers(ctx context.Context, add func(path, why string)) error {
 	images, err := p.openImages()
 	if err != nil {
@@ -118,10 +123,10 @@ func (p *Provider) imageLeftovers(ctx context.Context, add func(path, why string
 	return stateError("prune", err)
 }
 
-// nameSubject begins the subject of a leftover that is a name.
+// nameSubject is the prefix of Subject for a leftover name.
 const nameSubject = "name "
 
-// Sweep implements core.Sweeper. It looks again before it removes.
+// Sweep implements core.Sweeper. It removes leftover only if Leftovers still finds it.
 func (p *Provider) Sweep(ctx context.Context, leftover core.Leftover) error {
 	still, err := p.Leftovers(ctx)
 	if err != nil {
@@ -152,11 +157,11 @@ func (p *Provider) Sweep(ctx context.Context, leftover core.Leftover) error {
 	return core.Errorf(core.KindNotFound, "local.prune", leftover.Subject, "it is not left over any more")
 }
 
-// clearDead clears a sandbox that has no supervisor. Its processes may be there still, and end with that.
+// clearDead clears a sandbox that has no supervisor. It kills processes that still run.
 func (p *Provider) clearDead(ctx context.Context, id string) error {
 	lock, err := p.store.Lock(id)
 	if errors.Is(err, store.ErrLocked) || errors.Is(err, fs.ErrNotExist) {
-		return nil // it was started or removed meanwhile
+		return nil // another client started or removed it
 	}
 	if err != nil {
 		return stateError("prune", err)
@@ -181,7 +186,7 @@ func cutName(subject string) (string, bool) {
 	return "", false
 }
 
-// treeSize is what a tree takes on disk, as far as it can be read.
+// treeSize returns the size of the readable files in a tree.
 func treeSize(root string) core.Bytes {
 	var size core.Bytes
 	_ = filepath.WalkDir(root, func(_ string, entry fs.DirEntry, err error) error {

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// Files that come and go with a sandbox are never taken for leftovers, and a sweep does not block their owner.
+// Temporary files of a sandbox are never leftovers, and a sweep does not block their owner.
 func TestNoLeftoversDuringLaunches(t *testing.T) {
 	p, ok := opener(t, nil)(t).(*Provider)
 	if !ok {

@@ -22,10 +22,10 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// attackVariable, when it is set, makes this program one that attacks the helpers of the sandbox that it runs in.
+// attackVariable makes this program attack the helpers of its sandbox.
 const attackVariable = "SB_TEST_ATTACK"
 
-// attack looks for file operations and tries to take them over, or with "stop" stops them. It says what came of it.
+// attack looks for file operations and tries to take them over, or with "stop" stops them. It prints the results.
 func attack(how string) {
 	fmt.Println("ready")
 	seen := map[int]bool{}
@@ -58,12 +58,12 @@ func attack(how string) {
 	}
 }
 
-// takeOver returns the ways that led into a process.
+// takeOver returns the successful ways of access to a process.
 func takeOver(pid int) (ways []string) {
 	if unix.PtraceSeize(pid) == nil {
 		ways = append(ways, "ptrace")
 	}
-	// gVisor lets root open /proc/PID/fd all the same, and so write to an answer: package guest believes none.
+	// Root can still open /proc/PID/fd in gVisor, and so forge an answer. Package guest trusts no answer.
 	if f, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_RDWR, 0); err == nil {
 		ways = append(ways, "mem")
 		_ = f.Close()
@@ -151,7 +151,7 @@ func TestRootInsideCannotTraceAFileOperation(t *testing.T) {
 	}
 }
 
-// Root inside stops every helper. A call that waits for one ends with its caller, and so does the helper.
+// Root inside stops every helper. A call that waits for a helper ends with its caller, and the helper ends, too.
 func TestStoppedFileOperationEndsWithCaller(t *testing.T) {
 	p, id, line := attacked(t, "stop")
 	for name, do := range map[string]func(context.Context) error{

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// The users inside see the same sandbox whatever is masked where it is launched, and the one with a home can use it.
+// The sandbox is the same for all users, independent of the launching process's umask. The user with a home can use it.
 func TestUsersOfTheHostImage(t *testing.T) {
 	before := unix.Umask(0o077)
 	defer unix.Umask(before)

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// withVolumes checks the volumes of a spec, and names their directories as they are without links: what is checked
-// is what is shown.
+// withVolumes checks the volumes of a spec. It resolves links in their sources, so that the sandbox sees the checked
+// directory.
 func (p *Provider) withVolumes(spec core.Spec) (core.Spec, error) {
 	spec = spec.Clone()
 	for i, v := range spec.Volumes {
@@ -40,7 +40,7 @@ func (p *Provider) withVolumes(spec core.Spec) (core.Spec, error) {
 	return spec, nil
 }
 
-// below says whether a clean path is a directory or lies in it.
+// below reports whether a clean path is dir or lies in it.
 func below(path, dir string) bool {
 	dir, err := filepath.EvalSymlinks(dir)
 	return err == nil && (path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/"))

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// watchPoll is how often Watch looks at all sandboxes; it costs a few small reads for each.
+// watchPoll is the interval of Watch. A round costs a few small reads for each sandbox.
 const watchPoll = 250 * time.Millisecond
 
 // Watch implements core.Watcher: state changes of any cause, and connections that network policies refuse.
@@ -64,7 +64,7 @@ func stateEvent(sb core.Sandbox) core.Event {
 	}
 }
 
-// denialEvent tells of refused connections if there are more than seen.
+// denialEvent returns an event if there are more refused connections than in seen.
 func (p *Provider) denialEvent(sb core.Sandbox, seen map[string]int) (core.Event, bool) {
 	if sb.State != core.StateRunning {
 		return core.Event{}, false
@@ -74,7 +74,7 @@ func (p *Provider) denialEvent(sb core.Sandbox, seen map[string]int) (core.Event
 		return core.Event{}, false
 	}
 	before := seen[sb.ID]
-	seen[sb.ID] = state.Denied // less than before once it was stopped and started
+	seen[sb.ID] = state.Denied // less than before after a restart
 	if state.Denied <= before || state.Denial == nil {
 		return core.Event{}, false
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// It is not the program that is missing then.
+// The error is about the directory, not about the program.
 func TestNoSuchWorkdir(t *testing.T) {
 	p, sb := crashed(t, nil)
 	for what, spec := range map[string]core.ExecSpec{

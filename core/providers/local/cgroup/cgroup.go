@@ -22,24 +22,24 @@ import (
 // Limits bound a group; 0 sets none.
 type Limits struct {
 	CPU    float64 // cores
-	Memory int64   // bytes, of processes and what the kernel keeps for them
-	Tasks  int     // processes and threads, as this machine's kernel counts them
+	Memory int64   // bytes, of processes and of kernel memory for them
+	Tasks  int     // processes and threads, counted by this machine's kernel
 }
 
-// Group is a control group of one sandbox, or the set of them, one in each hierarchy of version 1.
+// Group is the control group of one sandbox. In version 1 it is a set with a group in each hierarchy.
 type Group struct {
 	Version int `json:"version"`
 	// Dirs are the group's directories, in the order of Home.
 	Dirs []string `json:"dirs"`
-	// Home is where the process that made the group was itself.
+	// Home has the directories of the groups that the maker of the group was in.
 	Home []string `json:"home"`
-	// Controllers are what can be limited: some of "cpu", "memory" and "pids".
+	// Controllers are the usable controllers among "cpu", "memory" and "pids".
 	Controllers []string `json:"controllers"`
 }
 
-// Find says where a group of that name would be: in version 1 below the calling process's own,
-// in version 2 beside it, for a group with processes can have no children with limits.
-// It makes nothing. The error says why there can be none.
+// Find returns the location for a group of that name, and makes nothing. In version 1 it is below the calling process's
+// group. In version 2 it is beside that group, because a group with processes cannot have children with limits. The
+// error is the reason why there can be no group.
 func Find(name string) (*Group, error) {
 	own, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -80,7 +80,7 @@ func Find(name string) (*Group, error) {
 
 func controllers() []string { return []string{"cpu", "memory", "pids"} }
 
-// Create makes the group with its limits. When it fails nothing that it made is left.
+// Create makes the group with its limits. After an error it removes the group.
 func (g *Group) Create(l Limits) (err error) {
 	var made Group
 	defer func() {
@@ -108,7 +108,7 @@ func (g *Group) Create(l Limits) (err error) {
 	return nil
 }
 
-// enable lets the children of a group of version 2 be limited, and returns in what.
+// enable enables controllers for the children of a group of version 2, and returns the enabled ones.
 func enable(dir string) ([]string, error) {
 	have, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
 	if err != nil {
@@ -116,7 +116,7 @@ func enable(dir string) ([]string, error) {
 	}
 	enabled := strings.Fields(string(have))
 	if missing := subtract(controllers(), enabled); len(missing) > 0 {
-		// The parent groups may have to pass them on first. Settings that this user may not change stay as they are.
+		// The parent groups may have to enable them first. Settings that this user may not change stay unchanged.
 		if _, err := os.Stat(filepath.Join(filepath.Dir(dir), "cgroup.controllers")); err == nil {
 			_, _ = enable(filepath.Dir(dir))
 		}
@@ -140,13 +140,13 @@ func subtract(all, some []string) []string {
 // setting is a value for a control file of a controller.
 type setting struct {
 	controller, file, value string
-	// optional ones are lacking in some kernels.
+	// optional means that some kernels lack the file.
 	optional bool
 }
 
-// settings says what to write for the limits.
+// settings returns the settings for the limits.
 func (g *Group) settings(l Limits) []setting {
-	const period = 100_000 // µs, the kernel's own choice
+	const period = 100_000 // µs, the kernel's default
 	quota := strconv.Itoa(int(l.CPU * period))
 	memory, tasks := strconv.FormatInt(l.Memory, 10), strconv.Itoa(l.Tasks)
 	var all []setting
@@ -191,7 +191,7 @@ func (g *Group) set(s setting) error {
 }
 
 // Try makes a group with limits, enters it as a sandbox's supervisor does, and removes it. It returns the controllers
-// that took their limits. The error says why no process can be bounded.
+// that accepted their limits. The error is the reason why no process can be limited.
 func Try(name string, l Limits) (controllers []string, err error) {
 	g, err := Find(name)
 	if err != nil {
@@ -207,12 +207,12 @@ func Try(name string, l Limits) (controllers []string, err error) {
 	return g.Held(l)
 }
 
-// enterable reports whether a process that this one starts may be in the group.
+// enterable returns an error if a child of this process cannot be in the group.
 func (g *Group) enterable() error {
 	if g.Version == 1 {
 		done := make(chan error)
 		go func() {
-			// Never unlocked: a thread that cannot be moved back ends with its goroutine.
+			// The thread stays locked, so that it ends with its goroutine: it may not be possible to move it back.
 			runtime.LockOSThread()
 			done <- g.Inside(func() error { return nil })
 		}()
@@ -223,7 +223,7 @@ func (g *Group) enterable() error {
 		return err
 	}
 	defer func() { _ = dir.Close() }()
-	// clone3(2) enters the group before the program is looked for, so the lack of the program proves that it could.
+	// clone3(2) enters the group before it looks for the program, so the error for a missing program proves the entry.
 	attributes := &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
 	_, err = os.StartProcess("/dev/null/no-program", []string{"no-program"}, &os.ProcAttr{Sys: attributes})
 	if errors.Is(err, unix.ENOTDIR) {
@@ -232,9 +232,9 @@ func (g *Group) enterable() error {
 	return err
 }
 
-// Held returns the controllers whose limits the group has, as the kernel tells them.
+// Held returns the controllers whose limits the kernel reports for the group.
 func (g *Group) Held(l Limits) ([]string, error) {
-	// A controller is held if each setting that it must have reads as it was written.
+	// A controller is held if each of its required settings reads back as written.
 	var held, lost []string
 	var first error
 	for _, s := range g.settings(l) {
@@ -275,15 +275,15 @@ func (g *Group) holds(s setting) error {
 	return fmt.Errorf("no %s in %s", s.file, strings.Join(g.Dirs, ", "))
 }
 
-// same compares a setting as the kernel tells it with what was written: memory is rounded down to whole pages.
+// same compares a setting that the kernel reports with the written value. The kernel rounds memory down to whole pages.
 func same(have, want string) bool {
 	bytes, err := strconv.ParseInt(want, 10, 64)
 	return have == want || err == nil && have == strconv.FormatInt(bytes-bytes%int64(os.Getpagesize()), 10)
 }
 
-// Inside calls start on the calling thread, which is locked to its goroutine, while the thread is in a
-// group of version 1; what start starts is in the group, too. The kernel moves a thread
-// that asks for itself at once, while for a process it waits for an RCU grace period.
+// Inside calls start while the calling thread is in a group of version 1. Processes that start starts are in the group,
+// too. The caller has locked the thread to its goroutine. A thread that moves itself does so at once; a move of a
+// process waits for an RCU grace period.
 func (g *Group) Inside(start func() error) (err error) {
 	defer func() {
 		for _, dir := range g.Home {
@@ -298,8 +298,8 @@ func (g *Group) Inside(start func() error) (err error) {
 	return start()
 }
 
-// Empty lists the directories of control groups that this user has made, whose names begin with prefix, and that had no
-// process and no child for at least age.
+// Empty returns the directories of this user's empty control groups whose names begin with prefix. They had no process
+// and no child for at least age.
 func Empty(prefix string, age time.Duration) []string {
 	own, ownErr := os.ReadFile("/proc/self/cgroup")
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
@@ -325,7 +325,7 @@ func Empty(prefix string, age time.Duration) []string {
 	return slices.Compact(found)
 }
 
-// empty reports whether a directory is an empty control group of this user that is older than age.
+// empty reports whether a directory is an empty control group of this user, unchanged for at least age.
 func empty(dir string, age time.Duration) bool {
 	info, err := os.Lstat(dir)
 	if err != nil || time.Since(info.ModTime()) < age {
@@ -339,8 +339,8 @@ func empty(dir string, age time.Duration) bool {
 	return err == nil && len(text) == 0
 }
 
-// Check returns an error unless every directory is of the kernel's control groups and its name ends with suffix. A
-// group that was read from a file is checked before its processes are killed and it is removed: the file may be forged.
+// Check returns an error unless every directory is a control group of the kernel whose name ends with suffix. The
+// caller must check a group from a file before it kills its processes or removes it: the file may be forged.
 func (g *Group) Check(suffix string) error {
 	for _, dir := range g.Dirs {
 		if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || !strings.HasSuffix(filepath.Base(dir), suffix) {
@@ -364,7 +364,7 @@ func (g *Group) Check(suffix string) error {
 	return nil
 }
 
-// Processes returns the processes in the group; none if there is no group.
+// Processes returns the processes in the group, or none if there is no group.
 func (g *Group) Processes() []int {
 	var found []int
 	for _, dir := range g.Dirs {
@@ -382,7 +382,7 @@ func (g *Group) Processes() []int {
 	return found
 }
 
-// removeTimeout is how long processes that were killed have to leave a group.
+// removeTimeout bounds the time of killed processes to leave a group.
 const removeTimeout = 2 * time.Second
 
 // Remove removes the group, as far as it exists. Its processes must have ended, or be ending.
@@ -393,7 +393,7 @@ func (g *Group) Remove() error {
 		for {
 			err := unix.Rmdir(dir)
 			if errors.Is(err, unix.EBUSY) && time.Now().Before(deadline) {
-				time.Sleep(5 * time.Millisecond) // version 1 has no event for it
+				time.Sleep(5 * time.Millisecond) // version 1 has no event for that
 				continue
 			}
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -405,7 +405,7 @@ func (g *Group) Remove() error {
 	return errors.Join(errs...)
 }
 
-// write sets a control file, which exists.
+// write sets an existing control file.
 func write(dir, file, value string) error {
 	f, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY, 0)
 	if err != nil {

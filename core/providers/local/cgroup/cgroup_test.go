@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// group makes a group as this machine allows.
+// group makes a group, or skips the test if this machine does not allow one.
 func group(t *testing.T, l Limits) *Group {
 	t.Helper()
 	g, err := Find("sb-test-" + strconv.Itoa(os.Getpid()))

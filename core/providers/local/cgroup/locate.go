@@ -16,9 +16,8 @@ type hierarchy struct {
 	dir         string // the process's own group
 }
 
-// parse joins a process's /proc/PID/cgroup (cgroups(7)) with its mounts (proc_pid_mountinfo(5)). Of
-// hierarchies that are mounted more than once it takes the first; one whose mount does not
-// show the process's group is left out.
+// parse joins a process's /proc/PID/cgroup (cgroups(7)) with its mounts (proc_pid_mountinfo(5)). If a hierarchy is
+// mounted several times, parse takes the first mount. It leaves out mounts that do not show the process's group.
 func parse(own, mounts string) []hierarchy {
 	var found []hierarchy
 	for line := range strings.Lines(mounts) {
@@ -71,7 +70,7 @@ func place(own string, h hierarchy) (string, bool) {
 	return "", false
 }
 
-// unescape undoes how mountinfo writes blanks.
+// unescape decodes the escape sequences of mountinfo.
 func unescape(path string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }

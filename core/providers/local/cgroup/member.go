@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// Member is a process that was started in a group. It keeps the control files open that it needs later, when it may not
-// see them any more. A nil Member is in no group: its methods do nothing.
+// Member is a process that was started in a group. It opens the control files early, because it may not see them later.
+// A nil Member is in no group: its methods do nothing.
 type Member struct {
 	home   []*os.File // cgroup.procs of each directory in Group.Home
-	barred error      // why those could not be opened
-	events *os.File   // counts what the kernel killed; nil without the memory controller
+	barred error      // why home could not be opened
+	events *os.File   // counts processes that the kernel killed; nil without the memory controller
 }
 
 // Member returns the calling process as a member of the group. The caller closes it.
@@ -43,7 +43,7 @@ func (g *Group) Member() *Member {
 	return m
 }
 
-// Leave moves the calling process to where the group's maker was. It may be called once.
+// Leave moves the calling process to the groups in Group.Home. It may be called once.
 func (m *Member) Leave() error {
 	if m == nil {
 		return nil
@@ -51,13 +51,13 @@ func (m *Member) Leave() error {
 	errs := []error{m.barred}
 	for _, f := range m.home {
 		_, err := f.WriteString(strconv.Itoa(os.Getpid()))
-		errs = append(errs, err, f.Close()) // open, it could move other processes out of their groups
+		errs = append(errs, err, f.Close()) // an open file could move other processes out of their groups
 	}
 	m.home = nil
 	return errors.Join(errs...)
 }
 
-// OutOfMemory says whether the kernel has killed a process of the group for its memory limit.
+// OutOfMemory reports whether the kernel has killed a process of the group for its memory limit.
 func (m *Member) OutOfMemory() bool {
 	if m == nil || m.events == nil {
 		return false

@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// maxManifest and maxConfig bound the documents of an image in bytes; registries take manifests up to 4 MiB.
+	// maxManifest and maxConfig bound the documents of an image in bytes. Registries accept manifests up to 4 MiB.
 	maxManifest = 4 << 20
 	maxConfig   = 8 << 20
-	// maxLayers bounds the layers; overlay file systems take 128.
+	// maxLayers bounds the layers of an image. Overlay file systems accept 128.
 	maxLayers = 1000
 )
 
-// found is an image in a registry, file or directory, whose manifest is verified and whose blobs are not.
+// found is an image in a registry, file or directory. Its manifest is verified; its blobs are not.
 type found struct {
 	id       v1.Hash
 	manifest *v1.Manifest
@@ -34,12 +34,12 @@ type found struct {
 	blob func(ctx context.Context, of v1.Descriptor) (io.ReadCloser, error)
 	// remote means that a blob is downloaded before it is used.
 	remote bool
-	// unpacked means that the digests of layers are those without compression.
+	// unpacked means that the layers' digests are those of the uncompressed content.
 	unpacked bool
 	close    func() error
 }
 
-// newFound checks the manifest of an image for this machine's platform.
+// newFound parses and checks the manifest of an image for this machine's platform.
 func newFound(raw []byte, from found) (*found, error) {
 	manifest := &v1.Manifest{}
 	if err := json.Unmarshal(raw, manifest); err != nil {
@@ -127,12 +127,12 @@ func (f *found) configuration(ctx context.Context) (*v1.ConfigFile, error) {
 	return file, nil
 }
 
-// mismatch is the error for content that is not what its digest names.
+// mismatch returns the error for content with another digest.
 func mismatch(what string, want v1.Hash) error {
 	return core.Errorf(core.KindUnavailable, "local.image", "", "%s is damaged: it has not the digest %s", what, want)
 }
 
-// converted returns what the store keeps of a configuration.
+// converted returns the parts of a configuration that the store keeps.
 func converted(file *v1.ConfigFile) (Config, time.Time) {
 	c := file.Config
 	return Config{

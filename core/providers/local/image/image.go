@@ -19,12 +19,12 @@ type Image struct {
 	Path string `json:"-"`
 	// Size is the size of that file in bytes.
 	Size int64 `json:"size"`
-	// Created is when the image was built; zero if the image does not say.
+	// Created is the time of the image's build. It is zero if the image has none.
 	Created time.Time `json:"created,omitzero"`
 	Config  Config    `json:"config"`
 }
 
-// Config is what an image says about the process to run in it. No field is checked: the image is foreign input.
+// Config has an image's settings for its process. No field is checked: the image is foreign input.
 type Config struct {
 	Entrypoint []string `json:"entrypoint,omitempty"`
 	Cmd        []string `json:"cmd,omitempty"`
@@ -41,23 +41,23 @@ type Config struct {
 	Labels       map[string]string `json:"labels,omitempty"`
 }
 
-// Policy says when Pull asks a registry.
+// Policy decides when Pull sends requests to a registry.
 type Policy string
 
 const (
-	// PullMissing asks only for what is not stored. It is the default.
+	// PullMissing requests only images that are not stored. It is the default.
 	PullMissing Policy = "missing"
-	// PullAlways asks which image the reference names now, and downloads what is not stored.
+	// PullAlways resolves the reference at the registry, and downloads an image that is not stored.
 	PullAlways Policy = "always"
-	// PullNever asks no registry: an image that is not stored is KindNotFound.
+	// PullNever sends no requests. An image that is not stored is KindNotFound.
 	PullNever Policy = "never"
 )
 
 // PullOptions are the options of Store.Pull. The zero value is ready to use.
 type PullOptions struct {
 	Policy Policy
-	// Progress receives the steps and the bytes; it may be nil. It may be called from several goroutines, never at once.
+	// Progress receives the steps and the bytes; it may be nil. Several goroutines call it, one at a time.
 	Progress core.ProgressFunc
-	// Keychain has the credentials of registries; nil is that of docker login and its helpers.
+	// Keychain has the credentials of registries; nil uses those of docker login and its helpers.
 	Keychain authn.Keychain
 }

@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// TestKilled kills clients at any moment of a pull. After each kill the store has only whole images.
+// TestKilled kills clients at random moments of a pull. After each kill the store has only complete images.
 func TestKilled(t *testing.T) {
 	registry, dir := serve(t), t.TempDir()
 	store := open(t, dir)
@@ -77,7 +77,7 @@ func TestKilled(t *testing.T) {
 	whole := time.Since(begin)
 	for range 40 {
 		cmd := client()
-		// The moment is what this test varies.
+		// This test varies the moment.
 		select {
 		case <-time.After(rand.N(whole)):
 		case <-t.Context().Done():
@@ -360,7 +360,7 @@ func (k keys) Resolve(authn.Resource) (authn.Authenticator, error) {
 	return authn.FromConfig(authn.AuthConfig(k)), nil
 }
 
-// TestAuthentication pulls from a registry that asks for a password.
+// TestAuthentication pulls from a registry that requires a password.
 func TestAuthentication(t *testing.T) {
 	registry, store := serve(t), open(t, t.TempDir())
 	ref := registry.push(t, image1(t, "secret"), "private:v1")
@@ -474,7 +474,7 @@ func TestFailures(t *testing.T) {
 	})
 }
 
-// wantClean checks that nothing of a pull remains but images and what is known to be left over.
+// wantClean checks that only images and known leftovers remain after a pull.
 func wantClean(t *testing.T, store *image.Store, dir string) {
 	t.Helper()
 	left, err := store.Leftovers(t.Context())
@@ -557,7 +557,7 @@ func TestCanceled(t *testing.T) {
 	wantClean(t, store, dir)
 }
 
-// TestRemains puts into the store what a killed pull may leave: none of it is trusted.
+// TestRemains puts leftovers of a killed pull into the store. The store trusts none of them.
 func TestRemains(t *testing.T) {
 	registry, dir := serve(t), t.TempDir()
 	store := open(t, dir)
@@ -664,7 +664,7 @@ func TestFiles(t *testing.T) {
 			wantKind(t, second(open(t, t.TempDir()).Pull(t.Context(), ref, image.PullOptions{})), kind)
 		})
 	}
-	// A blob that is not what its name says.
+	// A blob with another digest than its name.
 	layers, _ := img.Layers()
 	blob, _ := layers[0].Digest()
 	if err := os.WriteFile(filepath.Join(string(oci), "blobs", "sha256", blob.Hex), []byte("wrong"), 0o600); err != nil {

@@ -20,12 +20,12 @@ import (
 
 // files are the files of an image in a directory or archive.
 type files interface {
-	// open returns fs.ErrNotExist where there is no regular file of that name.
+	// open returns fs.ErrNotExist if there is no regular file of that name.
 	open(name string) (content io.ReadCloser, size int64, err error)
 	Close() error
 }
 
-// findLocal opens an image in a file or directory. It has the files of the user who named the path.
+// findLocal opens an image in a file or directory. It reads files with the user's rights.
 func findLocal(t target) (result *found, err error) {
 	var in files
 	switch t.place {
@@ -76,7 +76,7 @@ func document(in files, name string, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(content, limit))
 }
 
-// blobOf returns how found opens blobs in files.
+// blobOf returns the function found.blob for files.
 func blobOf(in files, name func(v1.Descriptor) string) func(context.Context, v1.Descriptor) (io.ReadCloser, error) {
 	return func(_ context.Context, of v1.Descriptor) (io.ReadCloser, error) {
 		content, _, err := in.open(name(of))
@@ -95,7 +95,7 @@ func findOCI(in files, tag string) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
-	// An index may be of indexes, one for each tag.
+	// An index may contain indexes, one for each tag.
 	for range 3 {
 		index := &v1.IndexManifest{}
 		if err := json.Unmarshal(raw, index); err != nil {
@@ -127,7 +127,7 @@ func findOCI(in files, tag string) (*found, error) {
 	return nil, core.Errorf(core.KindUsage, "local.image", "", "the index has more than three levels")
 }
 
-// findDir finds an image in a directory as "skopeo copy … dir:PATH" writes it.
+// findDir finds an image in a directory of "skopeo copy … dir:PATH".
 func findDir(in files) (*found, error) {
 	raw, err := document(in, "manifest.json", maxManifest)
 	if err != nil {
@@ -143,8 +143,8 @@ type savedImage struct {
 	Layers   []string
 }
 
-// findDocker finds an image in an archive of "docker save". It has no manifest: one is made, with the digests of the
-// layers without compression, so that the same archive has the same id everywhere.
+// findDocker finds an image in an archive of "docker save". Such an archive has no manifest, so findDocker makes one.
+// It has the digests of the uncompressed layers, so that the same archive has the same id everywhere.
 func findDocker(in files, tag string) (*found, error) {
 	raw, err := document(in, "manifest.json", maxManifest)
 	if err != nil {
@@ -199,7 +199,7 @@ func findDocker(in files, tag string) (*found, error) {
 	})})
 }
 
-// sameTag reports whether two names of images mean the same: "busybox" and "docker.io/library/busybox:latest".
+// sameTag reports whether two names of images are equivalent: "busybox" and "docker.io/library/busybox:latest".
 func sameTag(a, b string) bool {
 	first, errA := reference.ParseDockerRef(a)
 	second, errB := reference.ParseDockerRef(b)
@@ -241,7 +241,7 @@ type archiveFiles struct {
 
 type span struct{ start, size int64 }
 
-// maxFiles bounds the files of an archive; an image has few, its layers being one file each.
+// maxFiles bounds the files of an archive. An image has few files, because each layer is one file.
 const maxFiles = 100_000
 
 func openArchive(name string) (_ files, err error) {
@@ -257,7 +257,7 @@ func openArchive(name string) (_ files, err error) {
 	return a, nil
 }
 
-// index notes where each file is.
+// index records the offset of each file.
 func (a archiveFiles) index() error {
 	if info, err := a.Stat(); err != nil || !info.Mode().IsRegular() {
 		return core.Errorf(core.KindUsage, "local.image", "", "%s is no regular file", a.Name())
@@ -279,7 +279,7 @@ func (a archiveFiles) index() error {
 		name := path.Clean(header.Name)
 		switch header.Typeflag {
 		case tar.TypeReg:
-			// The tar reader reads headers by whole blocks and seeks over content, so the file is where content begins.
+			// The tar reader reads headers in whole blocks, so the file offset is the start of the content.
 			start, err := a.Seek(0, io.SeekCurrent)
 			if err != nil {
 				return err
@@ -297,7 +297,7 @@ func (a archiveFiles) index() error {
 
 func (a archiveFiles) open(name string) (io.ReadCloser, int64, error) {
 	name = path.Clean(name)
-	// Older versions of "docker save" write a layer that comes twice as a link to the first.
+	// Older versions of "docker save" write a repeated layer as a link to the first.
 	if to, ok := a.links[name]; ok {
 		name = to
 	}

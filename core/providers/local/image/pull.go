@@ -22,22 +22,22 @@ import (
 )
 
 const (
-	// downloads is how many layers of an image are downloaded at once.
+	// downloads is the number of concurrent downloads of an image's layers.
 	downloads = 4
-	// attempts is how often a download is started.
+	// attempts bounds how often a download is started.
 	attempts = 3
-	// reportEvery is how many bytes come between two reports.
+	// reportEvery is the number of bytes between two reports.
 	reportEvery = 256 << 10
 )
 
-// Pull returns the image that ref names, and stores it first where that is necessary. Two pulls of the same image at
-// once do the work once. ref is a registry's reference ("python:3.12", "ghcr.io/me/dev@sha256:…"), "oci:DIR[:TAG]",
+// Pull returns the image that ref names. It stores an image that is not stored yet. Concurrent pulls of the same image
+// do the work once. ref is a registry's reference ("python:3.12", "ghcr.io/me/dev@sha256:…"), "oci:DIR[:TAG]",
 // "oci-archive:FILE[:TAG]", "docker-archive:FILE[:NAME]", "dir:PATH", or the id of a stored image. Files are read at
 // each Pull, whatever the policy, except for PullNever.
 //
 // KindUsage: the reference is invalid, or the image is hostile. KindNotFound: there is no such image, or none for this
 // platform. KindUnauthorized: the registry refuses the credentials. KindUnavailable: the registry cannot be reached,
-// fails, or sends something other than what it announced. KindExhausted: the disk or a limit of package layer is full.
+// fails, or sends other content than announced. KindExhausted: the disk or a limit of package layer is full.
 func (s *Store) Pull(ctx context.Context, ref string, opts PullOptions) (Image, error) {
 	image, err := s.pull(ctx, ref, opts)
 	return image, classify(ref, err)
@@ -91,7 +91,7 @@ func (s *Store) find(ctx context.Context, t target, opts PullOptions) (*found, e
 	return findRemote(ctx, t, opts.Keychain, patience{s.stall, s.delay})
 }
 
-// make stores an image. The caller has its lock.
+// make stores an image. The caller holds its lock.
 func (s *Store) make(ctx context.Context, from *found, progress *progress) error {
 	var config *v1.ConfigFile
 	err := s.retry(ctx, func() (err error) {
@@ -103,7 +103,7 @@ func (s *Store) make(ctx context.Context, from *found, progress *progress) error
 	}
 	work := filepath.Join(s.dir, workDir, from.id.Hex)
 	out := filepath.Join(work, "image")
-	// The downloads of a killed pull are used again after they are verified. The image that it wrote is not.
+	// Verified downloads of a killed pull are reused. The incomplete image is not.
 	if err := os.RemoveAll(out); err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (s *Store) make(ctx context.Context, from *found, progress *progress) error
 	size, err := s.unpack(ctx, from, config, work, filepath.Join(out, rootFile), progress)
 	if err != nil {
 		_ = os.RemoveAll(out)
-		// Verified downloads help a pull that is tried again.
+		// A repeated pull can reuse verified downloads.
 		if !from.remote || !errors.Is(err, core.KindUnavailable) && ctx.Err() == nil {
 			_ = os.RemoveAll(work)
 		}
@@ -131,7 +131,7 @@ func (s *Store) make(ctx context.Context, from *found, progress *progress) error
 	return os.RemoveAll(work)
 }
 
-// publish moves a whole image to its place, when it is on the disk.
+// publish makes a complete image durable, and then moves it to its place.
 func (s *Store) publish(hex, out string, info []byte) error {
 	f, err := os.OpenFile(filepath.Join(out, infoFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *Store) publish(hex, out string, info []byte) error {
 		return err
 	}
 	if _, err := os.Lstat(place); err == nil {
-		// It is damaged, or it would have been used.
+		// The existing image is damaged. Otherwise the pull would have used it.
 		if err := s.remove(hex); err != nil {
 			return err
 		}
@@ -165,8 +165,8 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// unpack writes the file system of an image into a file, and returns its size. Layers are downloaded together, and
-// applied in their order while later ones are downloaded.
+// unpack writes the file system of an image into a file, and returns its size. It downloads layers concurrently, and
+// applies them in order while later layers are downloaded.
 func (s *Store) unpack(
 	ctx context.Context, from *found, config *v1.ConfigFile, work, file string, progress *progress,
 ) (size int64, err error) {
@@ -234,7 +234,7 @@ func (s *Store) unpack(
 	return info.Size(), err
 }
 
-// identity returns the first bytes of a digest.
+// identity returns the first 16 bytes of a digest.
 func identity(of v1.Hash) (id [16]byte) {
 	if raw, err := hex.DecodeString(of.Hex); err == nil {
 		copy(id[:], raw)
@@ -244,7 +244,7 @@ func identity(of v1.Hash) (id [16]byte) {
 
 func blobPath(work string, of v1.Hash) string { return filepath.Join(work, of.Hex) }
 
-// apply applies a layer to a tree, and verifies both of its digests on the way.
+// apply applies a layer to a tree, and verifies both digests of the layer.
 func (f *found) apply(
 	ctx context.Context, tree *layer.Tree, meter *layer.Meter, work string, of v1.Descriptor, diffID v1.Hash,
 ) error {
@@ -269,7 +269,7 @@ func (f *found) apply(
 	if err := tree.Apply(ctx, plain); err != nil {
 		return err
 	}
-	// The archive may end before its layer does, and the layer before its blob.
+	// Both digests need the rest: an archive may end before its layer does, and a layer before its blob.
 	if _, err := io.Copy(io.Discard, plain); err != nil {
 		return err
 	}
@@ -285,7 +285,7 @@ func (f *found) apply(
 	return nil
 }
 
-// summer computes the digest of what is read.
+// summer computes the digest of the bytes that are read.
 type summer struct {
 	from io.Reader
 	hash hash.Hash
@@ -301,7 +301,7 @@ func (s *summer) sum() v1.Hash {
 	return v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(s.hash.Sum(nil))}
 }
 
-// download stores a blob, if it is not there from an earlier pull. It starts again when a connection breaks.
+// download stores a blob, unless an earlier pull has stored it. After a broken connection it starts again.
 func (s *Store) download(ctx context.Context, from *found, of v1.Descriptor, path string, progress *progress) error {
 	if verify(path, of) == nil {
 		progress.add(of.Size)
@@ -310,7 +310,7 @@ func (s *Store) download(ctx context.Context, from *found, of v1.Descriptor, pat
 	return s.retry(ctx, func() error { return from.downloadOnce(ctx, of, path, progress) })
 }
 
-// retry has work done again when it fails in a way that may pass.
+// retry repeats work after a temporary error.
 func (s *Store) retry(ctx context.Context, work func() error) error {
 	delay := s.delay
 	for attempt := 1; ; attempt++ {
@@ -336,7 +336,7 @@ func repeatable(err error) bool {
 	return false
 }
 
-// verify reports whether a file is a blob.
+// verify returns an error unless the file has the content of the blob.
 func verify(path string, of v1.Descriptor) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -373,7 +373,7 @@ func (f *found) downloadOnce(ctx context.Context, of v1.Descriptor, path string,
 	return os.Rename(part, path)
 }
 
-// reported has what is read reported.
+// reported reports the bytes that are read.
 type reported struct {
 	from io.Reader
 	to   *progress
@@ -385,7 +385,7 @@ func (r *reported) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// progress reports how far a pull is.
+// progress reports the progress of a pull.
 type progress struct {
 	to    core.ProgressFunc
 	ref   string

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Places of images besides registries, as other tools of the field name them.
+// Places of images besides registries. Other container tools use the same names.
 const (
 	placeOCI           = "oci"
 	placeOCIArchive    = "oci-archive"
@@ -23,13 +23,13 @@ const (
 type target struct {
 	// place is "" for a registry.
 	place string
-	// path and tag are those of a file or directory; tag may be "".
+	// path and tag belong to a file or directory; tag may be "".
 	path, tag string
-	// named is that of a registry, with a tag or a digest.
+	// named is the name in a registry, with a tag or a digest.
 	named reference.Named
 }
 
-// key is the text by which the store knows the reference: as Docker shows it, or with an absolute path.
+// key returns the reference in the store's form: as Docker shows it, or with an absolute path.
 func (t target) key() string {
 	switch {
 	case t.place == "":
@@ -54,8 +54,8 @@ func parse(ref string) (target, error) {
 	return target{named: named}, nil
 }
 
-// parsePath parses "PATH" or "PATH:TAG". Both may have colons. The path is the longest that exists, or else the part
-// before the first colon.
+// parsePath parses "PATH" or "PATH:TAG". Both may contain colons. The path is the longest existing one. If none exists,
+// it is the part before the first colon.
 func parsePath(place, rest string) (target, error) {
 	path, tag := rest, ""
 	for place != placeDir {
@@ -79,7 +79,7 @@ func parsePath(place, rest string) (target, error) {
 	return target{place: place, path: absolute, tag: tag}, nil
 }
 
-// isID reports whether ref is an image's id, and its hex digits. A prefix of an id has at least 12.
+// isID returns the hex digits of ref if it is an image's id or a prefix of one. A prefix has at least 12 digits.
 func isID(ref string) (hex string, whole, ok bool) {
 	hex, prefixed := strings.CutPrefix(ref, "sha256:")
 	if !regexp.MustCompile(`^[0-9a-f]{12,64}$`).MatchString(hex) {

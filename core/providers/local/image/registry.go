@@ -20,10 +20,10 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// patience is how long a registry may send nothing, and the time before the first repetition of a request.
+// patience has two times: stall bounds a registry's silence, and delay comes before the first retry of a request.
 type patience struct{ stall, delay time.Duration }
 
-// findRemote asks the registry for an image.
+// findRemote requests an image from the registry.
 func findRemote(ctx context.Context, t target, keychain authn.Keychain, wait patience) (*found, error) {
 	ref, err := name.ParseReference(t.named.String())
 	if err != nil {
@@ -86,7 +86,7 @@ func ask(
 	}})
 }
 
-// get asks for a manifest, and waits at most three times as long as for a blob that stalls: the client tries again.
+// get requests a manifest. Its time limit is three times stall, because the client retries.
 func get(
 	ctx context.Context, puller *remote.Puller, ref name.Reference, stall time.Duration,
 ) (*remote.Descriptor, error) {
@@ -103,7 +103,7 @@ func stalled(after time.Duration) error {
 	return core.Errorf(core.KindTimeout, "local.image", "", "the registry sent nothing for %s", after)
 }
 
-// openBlob opens a blob of a registry. A read fails if nothing comes for the duration.
+// openBlob opens a blob of a registry. A read fails if the registry sends nothing for the duration stall.
 func openBlob(ctx context.Context, puller *remote.Puller, ref name.Digest, stall time.Duration) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(stall, func() { cancel(stalled(stall)) })
@@ -150,7 +150,7 @@ func (r *blobReader) Close() error {
 	return r.content.Close()
 }
 
-// classify gives an error of a pull its kind and its subject.
+// classify adds the kind and the subject to an error of a pull.
 func classify(ref string, err error) error {
 	var known *core.Error
 	var answer *transport.Error

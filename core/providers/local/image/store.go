@@ -22,12 +22,12 @@ import (
 // Below the store's directory, which only its user can enter:
 //
 //	images/HEX/rootfs.erofs, image.json   a whole image, by the digest of its manifest
-//	refs.json                             which image each reference names
-//	work/HEX/                             what a pull of that image has so far
+//	refs.json                             the image of each reference
+//	work/HEX/                             the unfinished pull of that image
 //	locks/HEX, locks/refs                 flocked while an image is made or removed, or refs.json is replaced
 //
-// An image appears in images by one rename, when all of it is on the disk. What a killed pull left in work is used only
-// after its digest is verified.
+// An image appears in images by one rename, after all of it is on the disk. A pull verifies the digests of files from a
+// killed pull before it uses them.
 const (
 	imagesDir = "images"
 	workDir   = "work"
@@ -39,15 +39,15 @@ const (
 	// removed marks an image in work that is being removed.
 	removed = ".removed"
 
-	// lockPoll is how often a taken lock is tried again.
+	// lockPoll is the interval of attempts to take a lock.
 	lockPoll = 50 * time.Millisecond
-	// stallTimeout is how long a registry may send nothing.
+	// stallTimeout bounds a registry's silence.
 	stallTimeout = time.Minute
-	// retryDelay is the time before the first repetition of a download; it doubles.
+	// retryDelay is the time before the first retry of a download. It doubles with each retry.
 	retryDelay = 500 * time.Millisecond
 )
 
-// Store keeps the images of one user in a directory. Several processes and goroutines may use it at once.
+// Store keeps the images of one user in a directory. It is safe for concurrent use, also by several processes.
 type Store struct {
 	dir    string
 	limits layer.Limits
@@ -55,7 +55,7 @@ type Store struct {
 	delay  time.Duration
 }
 
-// Open returns the store in a directory, which the first Pull makes. It does no I/O.
+// Open returns the store in a directory. It does no I/O: the first Pull makes the directory.
 func Open(dir string) (*Store, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -64,8 +64,8 @@ func Open(dir string) (*Store, error) {
 	return &Store{dir: dir, limits: layer.DefaultLimits(), stall: stallTimeout, delay: retryDelay}, nil
 }
 
-// Get returns a stored image by a reference, an id, or a prefix of one id of at least 12 hex digits. KindNotFound: it
-// is not stored. KindUsage: the reference is invalid, or several ids begin with it.
+// Get returns a stored image by a reference, an id, or a unique prefix of an id with at least 12 hex digits.
+// KindNotFound: it is not stored. KindUsage: the reference is invalid, or several ids begin with it.
 func (s *Store) Get(_ context.Context, ref string) (Image, error) {
 	refs, err := s.refs()
 	if err != nil {
@@ -90,7 +90,7 @@ func notStored(ref string) error {
 		WithHint("sb image ls lists them")
 }
 
-// resolve returns the hex digits of the image that ref names. key is the reference as refs has it, or "" for an id.
+// resolve returns the hex digits of the image that ref names. key is the key in refs, or "" for an id.
 func (s *Store) resolve(refs map[string]string, ref string) (hex, key string, err error) {
 	prefix, whole, ok := isID(ref)
 	if whole {
@@ -127,8 +127,8 @@ func (s *Store) resolve(refs map[string]string, ref string) (hex, key string, er
 	return hex, "", nil
 }
 
-// List returns the stored images in the order of their first reference, those without one last. A damaged image is left
-// out and named by the error.
+// List returns the stored images in the order of their first reference. Images without a reference come last. The error
+// names damaged images, which List leaves out.
 func (s *Store) List(context.Context) ([]Image, error) {
 	refs, err := s.refs()
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *Store) List(context.Context) ([]Image, error) {
 	for _, e := range entries {
 		image, err := s.read(e.Name(), refs)
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // removed meanwhile
+		case errors.Is(err, fs.ErrNotExist): // removed after ReadDir
 		case err != nil:
 			damaged = append(damaged, err)
 		default:
@@ -189,8 +189,8 @@ func (s *Store) read(hex string, refs map[string]string) (Image, error) {
 	return image, nil
 }
 
-// Remove removes a reference. With the last one, or by id, the image goes, too. KindNotFound: it is not stored. The
-// caller makes sure that no sandbox needs it.
+// Remove removes a reference. With an id or the last reference of an image it removes the image, too. KindNotFound: it
+// is not stored. The caller makes sure that no sandbox needs it.
 func (s *Store) Remove(ctx context.Context, ref string) error {
 	refs, err := s.refs()
 	if err != nil {
@@ -226,7 +226,7 @@ func (s *Store) Remove(ctx context.Context, ref string) error {
 	return s.remove(hex)
 }
 
-// remove removes an image. The caller has its lock.
+// remove removes an image. The caller holds its lock.
 func (s *Store) remove(hex string) error {
 	trash := filepath.Join(s.dir, workDir, hex+removed)
 	if err := os.MkdirAll(filepath.Dir(trash), 0o700); err != nil {
@@ -241,8 +241,8 @@ func (s *Store) remove(hex string) error {
 	return os.RemoveAll(trash)
 }
 
-// Leftovers returns the directories that no process works on and no reference leads to: what killed pulls and removals
-// left, and images whose last reference now names another image. The ids of those are the keys' values, or "".
+// Leftovers returns unused directories: those of killed pulls and removals, and images without a reference. The map's
+// values are the ids of such images, or "".
 func (s *Store) Leftovers(ctx context.Context) (map[string]string, error) {
 	list, err := s.List(ctx)
 	left := map[string]string{}
@@ -274,7 +274,7 @@ func (s *Store) idle(dir string) bool {
 	return true
 }
 
-// Clear removes a leftover. KindConflict: it is none any more. The caller makes sure that no sandbox needs it.
+// Clear removes a leftover. KindConflict: it is no longer a leftover. The caller makes sure that no sandbox needs it.
 func (s *Store) Clear(dir string) error {
 	unlock, err := s.tryLock(dir)
 	if err != nil {
@@ -308,7 +308,7 @@ func (s *Store) tryLock(dir string) (unlock func(), err error) {
 
 func (s *Store) lockPath(name string) string { return filepath.Join(s.dir, locksDir, name) }
 
-// lock waits for a lock. Locks are never removed, so that all wait for the same file.
+// lock waits for a lock. Lock files are never removed, so that all processes wait for the same file.
 func (s *Store) lock(ctx context.Context, name string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Join(s.dir, locksDir), 0o700); err != nil {
 		return nil, err
@@ -320,7 +320,7 @@ func (s *Store) lock(ctx context.Context, name string) (unlock func(), err error
 	return func() { _ = lock.Unlock() }, nil
 }
 
-// refs reads which image each reference names.
+// refs returns the image of each reference.
 func (s *Store) refs() (map[string]string, error) {
 	refs := map[string]string{}
 	raw, err := os.ReadFile(filepath.Join(s.dir, refsFile))

@@ -17,10 +17,10 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/cgroup"
 )
 
-// notFound is sb's exit code where what was named is not there.
+// notFound is sb's exit code for a name that does not exist.
 const notFound = 3
 
-// verify checks all invariants after a round, and empties the world on the way.
+// verify checks all invariants after a round. It also removes everything from the world.
 func (r *round) verify(ctx context.Context) {
 	sandboxes := r.truth(ctx)
 	r.parallel(sandboxes, func(sb core.Sandbox) { r.usable(ctx, sb) })
@@ -44,7 +44,7 @@ func (r *round) parallel(sandboxes []core.Sandbox, do func(core.Sandbox)) {
 	wg.Wait()
 }
 
-// eventually waits until problems returns none, and records those that stay.
+// eventually waits until problems returns none. It records the problems that remain after the time limit.
 func (r *round) eventually(ctx context.Context, problems func() []string) {
 	deadline := time.Now().Add(r.calm)
 	for {
@@ -71,7 +71,7 @@ func (r *round) ls(ctx context.Context) (sandboxes []core.Sandbox, problem strin
 	return sandboxes, ""
 }
 
-// truth waits until "sb ls" and the processes agree, and returns what it lists.
+// truth waits until "sb ls" and the processes agree, and returns the listed sandboxes.
 func (r *round) truth(ctx context.Context) (sandboxes []core.Sandbox) {
 	r.eventually(ctx, func() (problems []string) {
 		var problem string
@@ -105,7 +105,7 @@ func (r *round) truth(ctx context.Context) (sandboxes []core.Sandbox) {
 	return sandboxes
 }
 
-// disagreements lists where the sandboxes that are listed and the processes do not fit.
+// disagreements lists the differences between the listed sandboxes and the processes.
 func disagreements(sandboxes []core.Sandbox, processes []process) (problems []string) {
 	of := map[string]map[role]int{}
 	for _, p := range processes {
@@ -137,7 +137,7 @@ func disagreements(sandboxes []core.Sandbox, processes []process) (problems []st
 	return problems
 }
 
-// usable uses a sandbox as its state promises.
+// usable checks that a sandbox is usable in its state.
 func (r *round) usable(ctx context.Context, sb core.Sandbox) {
 	switch sb.State { //nolint:exhaustive // the others are usable as they are, or not at all
 	case core.StatePaused:
@@ -160,7 +160,7 @@ func (r *round) usable(ctx context.Context, sb core.Sandbox) {
 	}
 }
 
-// read returns the generation of the file in a sandbox that runs, which must be whole if it is there.
+// read returns the generation of the file in a running sandbox. A file that exists must be intact.
 func (r *round) read(ctx context.Context, name string) int {
 	a := r.world.sb(ctx, nil, "exec", name, "--", "sh", "-c", "! test -e "+guestFile+" || cat "+guestFile)
 	if a.code != 0 {
@@ -174,7 +174,7 @@ func (r *round) read(ctx context.Context, name string) int {
 	return generation
 }
 
-// images checks that what was kept is listed, and that a sandbox begins from one of them.
+// images checks that all checkpoints or snapshots are listed, and that a sandbox starts from one of them.
 func (r *round) images(ctx context.Context, key func(string) string, from verb, noun string) {
 	a := r.world.sb(ctx, nil, noun, "ls", "--json")
 	var listed []struct {
@@ -207,7 +207,7 @@ func (r *round) images(ctx context.Context, key func(string) string, from verb, 
 	r.read(ctx, name)
 }
 
-// removeAll removes everything as a user would: in every second round the dead ones first.
+// removeAll removes everything as a user would. In every second round it removes dead sandboxes first.
 func (r *round) removeAll(ctx context.Context) {
 	calls := [][]string{{"terminate", "--all", "--yes"}, {"prune", "--yes", "--checkpoints"}}
 	if r.number%2 == 0 {
@@ -234,7 +234,7 @@ func (r *round) removeAll(ctx context.Context) {
 	}
 }
 
-// nothingLeft checks that the world is as empty as it was in the beginning.
+// nothingLeft checks that the world is as empty as at the start.
 func (r *round) nothingLeft(ctx context.Context) {
 	r.eventually(ctx, func() (problems []string) {
 		processes, err := r.world.processes()
@@ -275,7 +275,7 @@ func (r *round) nothingLeft(ctx context.Context) {
 	}
 }
 
-// groupsOf lists the directories of a control group that are still there.
+// groupsOf lists the directories of a control group that still exist.
 func groupsOf(name string) (dirs []string) {
 	group, err := cgroup.Find(name)
 	if err != nil {
@@ -289,7 +289,7 @@ func groupsOf(name string) (dirs []string) {
 	return dirs
 }
 
-// explain is what a violation's report has beside the steps: the state of each sandbox and its supervisor's log.
+// explain returns the details for a violation's report: the state of each sandbox and its supervisor's log.
 func (r *round) explain() string {
 	var b strings.Builder
 	processes, _ := r.world.processes()

@@ -10,7 +10,7 @@ import (
 	"math/rand/v2"
 )
 
-// fileContent is a file that shows whether it is whole, and which generation it is.
+// fileContent returns the content of a file with a generation and a checksum.
 func fileContent(generation, size int) []byte {
 	r := rand.New(rand.NewPCG(uint64(generation), uint64(size))) //nolint:gosec // any bytes will do
 	var b bytes.Buffer
@@ -23,7 +23,7 @@ func fileContent(generation, size int) []byte {
 	return b.Bytes()
 }
 
-// fileGeneration checks a file and returns its generation; 0 where there is no file.
+// fileGeneration checks a file and returns its generation, or 0 if there is no file.
 func fileGeneration(content []byte) (int, error) {
 	if len(content) == 0 {
 		return 0, nil

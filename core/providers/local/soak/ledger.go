@@ -4,23 +4,23 @@ package main
 
 import "sync"
 
-// ledger knows what must be true of each name, from the operations that succeeded and from what may have interfered. It
-// never claims more than is certain: an operation counts only if nothing touched the name from its begin to its end.
+// ledger records the expected state of each name. The expectation follows from successful operations and possible
+// interference, and is always certain: an operation counts only if no other one touched the name during it.
 type ledger struct {
 	mu      sync.Mutex
 	records map[string]*record
 	files   int // the newest generation of any file
 }
 
-// record is what is known of one name.
+// record is the expected state of one name.
 type record struct {
-	pushing sync.Mutex // held by a push, so that generations arrive in their order
+	pushing sync.Mutex // held by a push, so that generations arrive in order
 
-	epoch int // counts what may have changed the sandbox's state
-	there int // the epoch in which it was certainly made; -1 when it is not certain
+	epoch int // counts events that may have changed the sandbox's state
+	there int // the epoch in which it was made; -1 if that is not certain
 
 	pushed int          // the generation of the file that was written in this epoch; 0 is none
-	loose  map[int]bool // generations that may still arrive: pushes under way, or killed
+	loose  map[int]bool // generations that may still arrive, from running or killed pushes
 	floor  int          // the saved file has this generation or a newer one
 }
 
@@ -36,14 +36,14 @@ func (l *ledger) of(name string) *record {
 	return r
 }
 
-// epoch is the name's epoch now.
+// epoch returns the name's current epoch.
 func (l *ledger) epoch(name string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.of(name).epoch
 }
 
-// disturb says that the sandbox of that name may change now, other than by what succeeds.
+// disturb records that the sandbox of that name may now change without a successful operation.
 func (l *ledger) disturb(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,7 +52,7 @@ func (l *ledger) disturb(name string) {
 	r.there, r.pushed = -1, 0
 }
 
-// forget says that what the name stands for may be removed now.
+// forget records that the named object may be removed now.
 func (l *ledger) forget(name string) {
 	l.disturb(name)
 	l.mu.Lock()
@@ -60,7 +60,7 @@ func (l *ledger) forget(name string) {
 	l.of(name).floor = 0
 }
 
-// made says that an operation which began in epoch made what the name stands for.
+// made records that an operation, which began in epoch, made the named object.
 func (l *ledger) made(name string, epoch int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +69,7 @@ func (l *ledger) made(name string, epoch int) {
 	}
 }
 
-// certain says whether what the name stands for must be there, as it was made.
+// certain reports whether the named object must exist, unchanged since it was made.
 func (l *ledger) certain(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +77,7 @@ func (l *ledger) certain(name string) bool {
 	return r.there == r.epoch
 }
 
-// beginPush returns the generation to write, and what to call when the push has ended.
+// beginPush returns the generation to write. The caller calls end after the push.
 func (l *ledger) beginPush(name string) (generation int, end func(ok bool)) {
 	l.mu.Lock()
 	r := l.of(name)
@@ -102,7 +102,7 @@ func (l *ledger) beginPush(name string) (generation int, end func(ok bool)) {
 	}
 }
 
-// saved says that a stop, which began in epoch, saved the sandbox's files.
+// saved records that a stop, which began in epoch, saved the sandbox's files.
 func (l *ledger) saved(name string, epoch int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,7 +117,7 @@ func (l *ledger) saved(name string, epoch int) {
 	r.floor = max(r.floor, generation)
 }
 
-// least is the oldest generation that the saved file may have.
+// least returns the oldest generation that the saved file may have.
 func (l *ledger) least(name string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

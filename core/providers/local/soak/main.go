@@ -1,9 +1,9 @@
 //go:build linux
 
-// Command soak attacks the local provider: several clients run random operations on shared sandboxes while random
-// processes are killed: clients, supervisors, sentries and gofers. After each round nothing may be left, "sb ls" must
-// be true, and saved files must be whole. A round's plan follows from the seed and the round's number; the machine's
-// timing does not.
+// Command soak attacks the local provider. Several clients run random operations on shared sandboxes, while soak kills
+// random processes: clients, supervisors, sentries and gofers. After each round nothing may be left, "sb ls" must be
+// correct, and saved files must be intact. The seed and the round's number determine a round's plan, but not the
+// machine's timing.
 package main
 
 import (
@@ -79,7 +79,7 @@ func soakMain(ctx context.Context, args []string, out, errors io.Writer) int {
 	return 0
 }
 
-// soak plays rounds and returns the number of violations.
+// soak runs rounds and returns the number of violations.
 func soak(ctx context.Context, o options, out io.Writer) (violations int, err error) {
 	w, err := newWorld(o.bin, o.dir)
 	if err != nil {
@@ -131,7 +131,7 @@ func soak(ctx context.Context, o options, out io.Writer) (violations int, err er
 	return violations, err
 }
 
-// over says whether the round of that number is not to be played any more.
+// over reports whether a limit is reached before the round number.
 func (o options) over(t *tally, number int) bool {
 	return o.limit > 0 && time.Since(t.began) >= o.limit || o.kills > 0 && t.kills() >= o.kills || o.rounds > 0 &&
 		number >= o.round+o.rounds

@@ -10,25 +10,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// role is what a process does for a sandbox.
+// role is the role of a process for a sandbox.
 type role string
 
-// The roles; a plan kills all but traced ones.
+// The roles. A plan kills all except traced.
 const (
 	client     role = "client"
 	supervisor role = "supervisor"
 	sentry     role = "sentry"
 	gofer      role = "gofer"
-	traced     role = "traced" // what runs inside, as a process of the sentry
+	traced     role = "traced" // a process inside, as a child of the sentry
 )
 
-// blow is a signal that a step sends while it runs.
+// blow is a signal that soak sends during a step.
 type blow struct {
 	role   role
 	signal unix.Signal
 	// at is the moment as a fraction of the operation's usual length.
 	at float64
-	// hold is how long a process stays stopped after SIGSTOP, and then the signal that follows: SIGCONT or SIGKILL.
+	// hold is how long a process stays stopped after SIGSTOP. then is the signal after that: SIGCONT or SIGKILL.
 	hold time.Duration
 	then unix.Signal
 }
@@ -36,15 +36,15 @@ type blow struct {
 // step is one operation of one client.
 type step struct {
 	verb verb
-	// name is the sandbox, other the second name that some verbs need.
+	// name is the sandbox. other is the second name that some verbs need.
 	name, other string
 	// variant selects among the forms of the operation.
 	variant int
-	// blow is nil in a step that runs undisturbed.
+	// blow is nil for an undisturbed step.
 	blow *blow
 }
 
-// verb is an operation of sb, as it is typed.
+// verb is an operation of sb, in the form of its command line.
 type verb = string
 
 const (
@@ -76,7 +76,7 @@ const (
 	rest             verb = "rest"
 )
 
-// shares says how often each verb is chosen, and of which kind its sandbox is.
+// shares returns the weight of each verb and the kind of its sandbox.
 func shares() []share {
 	return []share{
 		{launch, 18, short},
@@ -122,16 +122,16 @@ type share struct {
 	kind   kind
 }
 
-// kind says from which names a step takes its sandbox.
+// kind selects the names from which a step takes its sandbox.
 type kind int
 
 const (
 	short      kind = iota // sandboxes that do not persist, shared by all clients
 	persistent             // persistent sandboxes, shared by all clients
-	own                    // a name of the client's own
+	own                    // a name of this client only
 )
 
-// How many names there are of each kind in one round.
+// The number of names of each kind in one round.
 const (
 	shortNames      = 5
 	persistentNames = 3
@@ -141,7 +141,7 @@ const (
 func shortName(i int) string      { return "short-" + strconv.Itoa(i) }
 func persistentName(i int) string { return "kept-" + strconv.Itoa(i) }
 
-// plan is one round: the steps of each client, made from the seed and the round's number alone.
+// plan returns the steps of each client in a round. They depend only on the arguments.
 func plan(seed uint64, round, clients, steps int) [][]step {
 	all := make([][]step, clients)
 	for i := range all {

@@ -23,10 +23,10 @@ import (
 // process is a process that runs one of the world's programs.
 type process struct {
 	pid     int
-	started uint64 // as core.ProcessStart says; with pid it names a process
+	started uint64 // from core.ProcessStart; with pid it identifies a process
 	parent  int
 	role    role
-	sandbox string // the sandbox's id, "" where it is not known
+	sandbox string // the sandbox's id, "" if it is unknown
 	command string
 }
 
@@ -37,8 +37,8 @@ func (p process) String() string {
 // sandboxID matches the id of a local sandbox.
 func sandboxID() *regexp.Regexp { return regexp.MustCompile(`loc-[a-z0-9]{8}\b`) }
 
-// processes lists what runs the world's programs. They are known by the programs' inodes, which no other process can
-// have.
+// processes lists the processes that run the world's programs. It finds them by the programs' inodes, which no other
+// process has.
 func (w *world) processes() ([]process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -59,7 +59,7 @@ func (w *world) processes() ([]process, error) {
 	return all, nil
 }
 
-// adopt gives the processes that a sentry traces, which have no command line, the sentry's sandbox.
+// adopt sets the sandbox of processes that a sentry traces, because those have no command line.
 func adopt(all []process) {
 	for range all {
 		changed := false
@@ -75,7 +75,7 @@ func adopt(all []process) {
 	}
 }
 
-// process describes a process; ok is false for one that is not the world's, or ends.
+// process describes a process. ok is false for a process outside the world, or one that ends.
 func (w *world) process(pid int, id *regexp.Regexp) (p process, ok bool) {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	var program unix.Stat_t
@@ -109,13 +109,13 @@ func (w *world) process(pid int, id *regexp.Regexp) (p process, ok bool) {
 	return p, true
 }
 
-// parentOf reads the parent's process id; 0 where the process has gone.
+// parentOf returns the parent's process id, or 0 if the process has ended.
 func parentOf(dir string) int {
 	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
 	if err != nil {
 		return 0
 	}
-	// The name in parentheses may hold anything: proc_pid_stat(5).
+	// The name in parentheses may contain any bytes: proc_pid_stat(5).
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) < 2 {
 		return 0
@@ -127,7 +127,7 @@ func parentOf(dir string) int {
 	return parent
 }
 
-// find returns the process of a role in a sandbox; where it started itself once more, the first.
+// find returns the process of a role in a sandbox. If that executed itself again, find returns the first process.
 func (w *world) find(sandbox string, r role) (process, bool) {
 	all, err := w.processes()
 	if err != nil || sandbox == "" {
@@ -145,10 +145,10 @@ func (w *world) find(sandbox string, r role) (process, bool) {
 	return process{}, false
 }
 
-// errGone says that a process ended before the signal.
+// errGone means that a process ended before the signal.
 var errGone = errors.New("the process has ended")
 
-// signal sends a signal to exactly this process; errGone where it has ended.
+// signal sends a signal to exactly this process. It returns errGone if the process has ended.
 func (p process) signal(signal unix.Signal) error {
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	if err != nil {
@@ -165,10 +165,10 @@ func (p process) signal(signal unix.Signal) error {
 	return err
 }
 
-// ending is how long a process may take to end by a signal. A sentry passes SIGTERM on and lives.
+// ending bounds the wait for a process's end after a signal. A sentry forwards SIGTERM and keeps running.
 const ending = 2 * time.Second
 
-// awaitEnd waits until a process that got a signal has ended: until then it looks alive beside the list of "sb ls".
+// awaitEnd waits until a signaled process has ended. Until then a comparison with "sb ls" would count it as running.
 func (p process) awaitEnd(ctx context.Context) {
 	for began := time.Now(); time.Since(began) < ending && ctx.Err() == nil; wait(ctx, time.Millisecond) {
 		if started, alive := core.ProcessStart(p.pid); !alive || started != p.started {

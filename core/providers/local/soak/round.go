@@ -16,20 +16,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// round is one round under way.
+// round is one running round.
 type round struct {
 	world  *world
 	number int
 	ledger *ledger
 	tally  *tally
-	// calm is how long what was killed has to be gone.
+	// calm bounds the wait until killed processes and their leftovers are gone.
 	calm time.Duration
 
 	mu         sync.Mutex
 	began      time.Time
 	events     []string
 	violations []string
-	// explanation is how the world looked at the first violation.
+	// explanation is the result of explain at the first violation.
 	explanation string
 }
 
@@ -37,7 +37,7 @@ func newRound(w *world, number int, t *tally) *round {
 	return &round{world: w, number: number, ledger: newLedger(), tally: t, calm: 45 * time.Second, began: time.Now()}
 }
 
-// violation records that something does not hold.
+// violation records a violated invariant.
 func (r *round) violation(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	r.event("VIOLATION " + text)
@@ -50,14 +50,14 @@ func (r *round) violation(format string, args ...any) {
 	r.violations = append(r.violations, text)
 }
 
-// event keeps a line for the report of a violation.
+// event records a line for the report of a violation.
 func (r *round) event(text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events = append(r.events, fmt.Sprintf("%7.3f %s", time.Since(r.began).Seconds(), text))
 }
 
-// play runs all clients' steps, and returns when they have ended and nothing is stopped any more.
+// play runs all clients' steps. It returns when all have ended and no process is stopped.
 func (r *round) play(ctx context.Context, clients [][]step) {
 	var wg sync.WaitGroup
 	for i, steps := range clients {
@@ -73,7 +73,7 @@ func (r *round) play(ctx context.Context, clients [][]step) {
 	wg.Wait()
 }
 
-// prelude makes sandboxes for the clients to work at.
+// prelude makes sandboxes for the clients.
 func (r *round) prelude(ctx context.Context) {
 	var clients [][]step
 	for i := range persistentNames {
@@ -89,7 +89,7 @@ func (r *round) prelude(ctx context.Context) {
 	r.play(ctx, append(clients, []step{{verb: launch, name: shortName(0)}, {verb: launch, name: shortName(1)}}))
 }
 
-// perform does one step and waits until its blow is over.
+// perform runs one step and waits until its blow is over.
 func (r *round) perform(ctx context.Context, client int, s step) {
 	length := r.tally.usual(s.verb)
 	if s.verb == rest {
@@ -144,7 +144,7 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// operate calls sb for a step and keeps the ledger.
+// operate calls sb for a step and updates the ledger.
 func (r *round) operate(ctx context.Context, client int, s step, started func(process)) answer {
 	sb := func(args ...string) answer { return r.world.sb(ctx, started, args...) }
 	switch s.verb {
@@ -191,7 +191,7 @@ func (r *round) operate(ctx context.Context, client int, s step, started func(pr
 	}
 }
 
-// launchArgs are the arguments of a launch.
+// launchArgs returns the arguments of a launch.
 func launchArgs(s step) []string {
 	args := []string{"launch", "--quiet", "--provider", "local", "--name", s.name}
 	switch s.verb {
@@ -217,7 +217,7 @@ func launchArgs(s step) []string {
 	return args
 }
 
-// simpleArgs are the arguments of the operations that change nothing in the ledger.
+// simpleArgs returns the arguments of operations that do not change the ledger.
 func simpleArgs(s step) []string {
 	switch s.verb {
 	case detach:
@@ -236,7 +236,7 @@ func simpleArgs(s step) []string {
 	}
 }
 
-// guestFile is the file that is written and read in every sandbox.
+// guestFile is the path of the file that clients write and read in every sandbox.
 const guestFile = "/root/file"
 
 func (r *round) push(s step, client int, sb func(...string) answer) answer {
@@ -251,7 +251,7 @@ func (r *round) push(s step, client int, sb func(...string) answer) answer {
 	return a
 }
 
-// pull checks that a pulled file is whole, also when the client was killed.
+// pull checks that a pulled file is intact, also if the client was killed.
 func (r *round) pull(s step, client int, sb func(...string) answer) answer {
 	dir := r.world.path("work", fmt.Sprintf("pull-%d", client))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -270,7 +270,7 @@ func (r *round) pull(s step, client int, sb func(...string) answer) answer {
 	return a
 }
 
-// echo checks that a command which succeeds has all of its output.
+// echo checks that the output of a successful command is complete.
 func (r *round) echo(s step, sb func(...string) answer) answer {
 	lines := 1 + s.variant%3000
 	args := []string{"exec", s.name}
@@ -314,15 +314,15 @@ func (r *round) image(s step, sb func(...string) answer) answer {
 	}
 }
 
-// Checkpoints and snapshots share the ledger with sandboxes, whose names have no blank.
+// Checkpoints and snapshots share the ledger with sandboxes. Their keys contain a blank, and names of sandboxes do not.
 func checkpointKey(name string) string { return "checkpoint " + name }
 func snapshotKey(name string) string   { return "snapshot " + name }
 
-// strike is the blow of a step under way.
+// strike is the blow of a running step.
 type strike struct {
 	round   *round
 	step    step
-	length  time.Duration // how long the operation usually takes
+	length  time.Duration // the operation's usual length
 	started chan process  // the client, once it runs; closed when it has ended
 }
 

@@ -28,7 +28,7 @@ func TestPlanFollowsFromTheSeed(t *testing.T) {
 	}
 }
 
-// Each verb is called as sb takes it: nothing else would notice that one is never tried.
+// sb accepts the command line of each verb. No other test would notice a verb that always fails.
 func TestEachVerbSucceeds(t *testing.T) {
 	w := emptyWorld(t)
 	r := newRound(w, 0, newTally())
@@ -186,7 +186,7 @@ func TestDamagedFilesAreFound(t *testing.T) {
 	}
 }
 
-// A stop proves a generation only if nothing came between it and the push.
+// A stop proves a generation only if nothing disturbed the sandbox between the push and the stop.
 func TestLedgerClaimsOnlyCertainties(t *testing.T) {
 	for name, tt := range map[string]struct {
 		between func(l *ledger)

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tally counts what happened in all rounds. Its methods may be called from several goroutines.
+// tally counts the events of all rounds. Its methods are safe for concurrent use.
 type tally struct {
 	mu      sync.Mutex
 	began   time.Time
@@ -34,14 +34,14 @@ func newTally() *tally {
 	}
 }
 
-// usual is how long an operation takes when nothing disturbs it.
+// usual returns the average length of an undisturbed operation.
 func (t *tally) usual(v verb) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return cmp.Or(t.lengths[v], 60*time.Millisecond)
 }
 
-// learn takes an undisturbed operation's length into the average.
+// learn adds an undisturbed operation's length to the average.
 func (t *tally) learn(v verb, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,7 +82,7 @@ func (t *tally) ended(v verb, a answer) {
 	t.calls[v][how]++
 }
 
-// kills is how many processes were killed with SIGKILL.
+// kills returns the number of processes that were killed with SIGKILL.
 func (t *tally) kills() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,7 +93,7 @@ func (t *tally) kills() int {
 	return sum
 }
 
-// line is the progress in one line.
+// line returns the progress in one line.
 func (t *tally) line() string {
 	kills := t.kills()
 	t.mu.Lock()

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watcher remembers which sandboxes were made, also those that were gone a moment later. nil watches nothing.
+// watcher records all new sandboxes, also those that exist only for a moment. A nil watcher watches nothing.
 type watcher struct{ fd int }
 
-// watch begins to watch the directory of the sandboxes.
+// watch starts a watcher of the directory of the sandboxes.
 func watch(dir string) (*watcher, error) {
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 	if err != nil {
@@ -27,7 +27,7 @@ func watch(dir string) (*watcher, error) {
 	return &watcher{fd}, nil
 }
 
-// ids returns the ids of the sandboxes that were made since it was asked last. The kernel keeps the newest 16384:
+// ids returns the ids of the sandboxes that were made since the last call. The kernel queues at most 16384 events:
 // inotify(7).
 func (w *watcher) ids() (ids []string, err error) {
 	buffer := make([]byte, 64<<10)

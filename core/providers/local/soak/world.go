@@ -22,21 +22,20 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// inode names a file.
+// inode identifies a file.
 type inode struct{ dev, ino uint64 }
 
-// world is a user's whole environment for one soak: programs, directories and what they should hold when nothing runs.
+// world is a user's environment for one soak: programs, directories and the files in them when nothing runs.
 type world struct {
 	dir      string
 	programs []inode
 	store    *store.Store
 	made     *watcher
-	// empty is what lies in the directories when all sandboxes are gone.
+	// empty has the files in the directories when all sandboxes are gone.
 	empty map[string]bool
 }
 
-// newWorld copies the programs of bin into a fresh directory below dir, so that their processes are known by the
-// copies.
+// newWorld copies the programs of bin into a new directory below dir. The copies identify the world's processes.
 func newWorld(bin, dir string) (_ *world, err error) {
 	root, err := os.MkdirTemp(dir, "sb-soak-")
 	if err != nil {
@@ -84,21 +83,21 @@ func (w *world) path(elements ...string) string {
 	return filepath.Join(append([]string{w.dir}, elements...)...)
 }
 
-// answer is how a call of sb ended.
+// answer is the result of a call of sb.
 type answer struct {
 	code           int
 	signaled       bool
 	stdout, stderr string
 	took           time.Duration
-	// err says that sb could not be started, or did not end in time.
+	// err is set if sb could not be started, or did not end in time.
 	err error
 }
 
-// callTimeout bounds each call. A stopped supervisor delays one by less than core/providers/local's endTimeout and a
-// kill.
+// callTimeout bounds each call. A stopped supervisor delays a call by less than core/providers/local's endTimeout and
+// the time of a kill.
 const callTimeout = 2 * time.Minute
 
-// command is a call of sb in the world, which takes its context's end as a request to say where it stands.
+// command returns a call of sb in the world. When its context ends, the call prints the stacks of its goroutines.
 func (w *world) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, w.path("bin/sb"), args...) //nolint:gosec // the soak's own copy of sb
 	cmd.Env = []string{
@@ -112,7 +111,7 @@ func (w *world) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// sb runs one call to its end. started is called with its process, unless it is nil.
+// sb runs one call to its end. It calls started, unless nil, with the call's process.
 func (w *world) sb(ctx context.Context, started func(process), args ...string) answer {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -142,7 +141,7 @@ func (w *world) sb(ctx context.Context, started func(process), args ...string) a
 	return a
 }
 
-// contents lists all that lies in the world's directories, other than its programs and this program's own files.
+// contents lists the files in the world's directories, except for its programs and this program's own files.
 func (w *world) contents() (map[string]bool, error) {
 	found := map[string]bool{}
 	for _, dir := range []string{"home", "run", "tmp"} {
@@ -162,7 +161,7 @@ func (w *world) contents() (map[string]bool, error) {
 	return found, nil
 }
 
-// difference lists what is in the world and is not there when it is empty.
+// difference lists the files in the world that an empty world does not have.
 func (w *world) difference() ([]string, error) {
 	now, err := w.contents()
 	if err != nil {
@@ -172,7 +171,7 @@ func (w *world) difference() ([]string, error) {
 	return slices.Sorted(maps.Keys(now)), nil
 }
 
-// settle makes and removes one of everything, and takes what stays for what an empty world holds.
+// settle makes and removes one of everything. The files that remain are those of an empty world.
 func (w *world) settle(ctx context.Context) error {
 	for _, args := range [][]string{
 		{"launch", "--name", "first", "--memory", "256MiB"},
@@ -197,7 +196,7 @@ func (w *world) settle(ctx context.Context) error {
 	return err
 }
 
-// again begins from nothing after a violation.
+// again restarts from an empty world after a violation.
 func (w *world) again(ctx context.Context) error {
 	if err := w.clear(); err != nil {
 		return err
@@ -205,7 +204,7 @@ func (w *world) again(ctx context.Context) error {
 	return w.settle(ctx)
 }
 
-// clear kills what runs in the world and removes all state.
+// clear kills all processes in the world and removes all state.
 func (w *world) clear() error {
 	if err := w.killAll(); err != nil {
 		return err
@@ -236,7 +235,7 @@ func (w *world) killAll() error {
 	return errors.New("processes of the soak cannot be killed")
 }
 
-// close ends all that the world has, and removes it.
+// close kills all processes of the world and removes its files.
 func (w *world) close() error {
 	w.made.close()
 	return errors.Join(w.killAll(), os.RemoveAll(w.dir))

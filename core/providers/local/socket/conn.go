@@ -17,16 +17,16 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
-// maxMessage bounds a message in bytes. The description of the commands that a fork resumes is one message, and command
-// lines can be long.
+// maxMessage bounds a message in bytes. One message describes all commands that a fork resumes, and command lines can
+// be long.
 const maxMessage = 256 << 20
 
-// NewServer returns a gRPC server that speaks this protocol.
+// NewServer returns a gRPC server for this protocol.
 func NewServer() *grpc.Server {
 	return grpc.NewServer(grpc.Creds(handshake{}), grpc.ForceServerCodec(codec{}), grpc.MaxRecvMsgSize(maxMessage))
 }
 
-// Listen makes the socket that a supervisor listens on, mode 0600.
+// Listen makes the socket of a supervisor, mode 0600, and listens on it.
 func Listen(path string) (net.Listener, error) {
 	short, release, err := shorten(path)
 	if err != nil {
@@ -45,8 +45,8 @@ func Listen(path string) (net.Listener, error) {
 	return listener, nil
 }
 
-// shorten returns another path to the socket that fits a socket address whatever
-// the length of its directory's path (108 bytes: unix(7)). release ends its use.
+// shorten returns another path of the socket that fits in a socket address (108 bytes: unix(7)), also if the path of
+// its directory is longer. The caller calls release after use.
 func shorten(path string) (short string, release func(), err error) {
 	const fits = 100
 	if len(path) < fits {
@@ -62,11 +62,11 @@ func shorten(path string) (short string, release func(), err error) {
 // Client is a connection to a supervisor.
 type Client struct {
 	conn *grpc.ClientConn
-	// failure is why connecting failed; gRPC would only give its text.
+	// failure is the reason why connecting failed. gRPC only returns its text.
 	failure *failure
 }
 
-// failure keeps an error for another goroutine.
+// failure passes an error to another goroutine.
 type failure struct {
 	mu  sync.Mutex
 	err error
@@ -78,7 +78,7 @@ func (f *failure) set(err error) {
 	f.err = err
 }
 
-// why returns why connecting failed if it did, else err.
+// why returns the reason if connecting failed, else err.
 func (f *failure) why(err error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,11 +88,11 @@ func (f *failure) why(err error) error {
 	return err
 }
 
-// Dial prepares a connection that carries files. It connects with the first call. Neither the socket nor its directory
-// may be a symbolic link. The files must stay open until the first call has been answered.
+// Dial prepares a connection that carries files. The first call connects. Neither the socket nor its directory may be a
+// symbolic link. The files must stay open until the first call has returned.
 func Dial(path string, files ...*os.File) (*Client, error) {
 	for _, f := range files {
-		f.Fd() // makes it a blocking one, which the sandbox expects
+		f.Fd() // makes it blocking, as the sandbox expects
 	}
 	failed := &failure{}
 	conn, err := grpc.NewClient("passthrough:///supervisor",
@@ -114,9 +114,8 @@ func Dial(path string, files ...*os.File) (*Client, error) {
 	return &Client{conn, failed}, nil
 }
 
-// connect connects to a socket. The supervisor can write to the directory of its sandbox. If it is compromised, it can
-// put a link in place of the socket, which would lead commands and files to another sandbox, or to any other socket of
-// the user.
+// connect connects to a socket. It follows no links. The supervisor can write to its sandbox's directory, so a
+// compromised one could replace the socket by a link. Commands and files would then reach any other socket of the user.
 func connect(ctx context.Context, path string) (net.Conn, error) {
 	dir := filepath.Dir(path)
 	socket, err := openSocket(filepath.Dir(dir), filepath.Base(dir), filepath.Base(path))
@@ -124,11 +123,11 @@ func connect(ctx context.Context, path string) (net.Conn, error) {
 		return nil, err
 	}
 	defer func() { _ = unix.Close(socket) }()
-	// The descriptor is this socket's, whatever has its name by now. Its path fits a socket address (unix(7)).
+	// The descriptor refers to this socket even if its path changes. Its path fits in a socket address (unix(7)).
 	return (&net.Dialer{}).DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d", socket))
 }
 
-// openSocket opens a socket in a directory of the directory above, as a descriptor with O_PATH.
+// openSocket opens the socket above/dir/name with O_PATH.
 func openSocket(above, dir, name string) (int, error) {
 	failed := func(err error) (int, error) {
 		return -1, &os.PathError{Op: "connect", Path: filepath.Join(above, dir, name), Err: err}
@@ -154,7 +153,7 @@ func openSocket(above, dir, name string) (int, error) {
 	return socket, nil
 }
 
-// Close ends the connection. A command that was started keeps running.
+// Close ends the connection. A started command keeps running.
 func (c *Client) Close() error { return c.conn.Close() }
 
 // Exec opens a call for one command.
@@ -166,7 +165,7 @@ func (c *Client) Exec(ctx context.Context) (grpc.BidiStreamingClient[Ask, Answer
 	return &grpc.GenericClientStream[Ask, Answer]{ClientStream: stream}, nil
 }
 
-// Control makes one request. The error is the connection's; the supervisor's is in the reply.
+// Control sends one request. The error is an error of the connection. Errors of the supervisor are in the reply.
 func (c *Client) Control(ctx context.Context, request *wire.Request) (*wire.Reply, error) {
 	var reply wire.Reply
 	if err := c.conn.Invoke(ctx, controlMethod, request, &reply); err != nil {

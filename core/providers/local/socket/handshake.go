@@ -22,9 +22,9 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
-// The client begins with one message of helloSize bytes, which carries its
-// descriptors: the magic, the protocol's version and the number of descriptors. The
-// supervisor answers with its version, 0 if it refuses the client.
+// The client begins with one message of helloSize bytes: the magic, the protocol's version and the number of
+// descriptors. The message carries its descriptors. The supervisor answers with its version, or with 0 if it refuses
+// the client.
 const (
 	magic            = "sb\x00\x01"
 	helloSize        = len(magic) + 4
@@ -52,7 +52,7 @@ func parseHello(b []byte) (version, files int, err error) {
 	return version, files, nil
 }
 
-// Files are the descriptors that came with a connection. Descriptors that are not taken are closed with it.
+// Files are the descriptors of a connection. The end of the connection closes those that were not taken.
 type Files struct {
 	mu    sync.Mutex
 	files []*os.File
@@ -146,8 +146,8 @@ func (h handshake) greet(ctx context.Context, conn net.Conn) (net.Conn, credenti
 	return conn, authInfo{}, conn.SetDeadline(time.Time{})
 }
 
-// sendHello sends the first message with fds and the descriptors of files.
-// A canceled call may close its files meanwhile, so each one is held until the message is sent.
+// sendHello sends the first message with fds and the descriptors of files. A canceled call may close its files
+// concurrently, so sendHello holds each file until the message is sent.
 func sendHello(conn *net.UnixConn, files []*os.File, fds []int) error {
 	if len(files) == 0 {
 		var rights []byte
@@ -168,7 +168,7 @@ func sendHello(conn *net.UnixConn, files []*os.File, fds []int) error {
 	return sent
 }
 
-// ServerHandshake checks who is there and takes their descriptors.
+// ServerHandshake checks the client and receives its descriptors.
 func (h handshake) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	unixConn, ok := conn.(*net.UnixConn)
 	if !ok {
@@ -219,11 +219,11 @@ func receive(conn *net.UnixConn) (*Files, error) {
 		}
 		for _, fd := range fds {
 			unix.CloseOnExec(fd)
-			// The descriptions are for this side alone, and a descriptor that may wait without a limit must be
-			// possible to give up.
+			// Only this side uses the descriptions. Nonblocking descriptors make it possible to cancel reads and
+			// writes.
 			if err := unix.SetNonblock(fd, true); err != nil {
 				_ = unix.Close(fd)
-				continue // the count will tell
+				continue // the count below shows the loss
 			}
 			files.files = append(files.files, os.NewFile(uintptr(fd), "client"))
 		}

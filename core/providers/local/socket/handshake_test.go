@@ -99,7 +99,7 @@ func TestDescriptorsAreHandedOver(t *testing.T) {
 	}
 }
 
-// mirror answers what it is asked.
+// mirror answers with the request.
 type mirror struct{ echo }
 
 func (mirror) Control(_ context.Context, request *wire.Request, _ *Files) *wire.Reply {

@@ -15,13 +15,13 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/cgroup"
 )
 
-// KernelMemory is what a sandbox's own kernel, file server and supervisor may take beside what the sandbox was given,
-// in bytes.
+// KernelMemory is the memory in bytes for a sandbox's kernel, file server and supervisor. It is added to the sandbox's
+// limit.
 const KernelMemory = 256 << 20
 
-// Launch is what a client tells a new supervisor through its standard input, and with Image a Kept.
+// Launch is the request that a client sends to the standard input of a new supervisor. With Image, a Kept follows.
 type Launch struct {
-	// Version is the client's; a supervisor of another one refuses.
+	// Version is the version of the client. A supervisor of another version refuses the request.
 	Version    int               `json:"version"`
 	ID         string            `json:"id"`
 	Spec       core.Spec         `json:"spec"`
@@ -35,16 +35,16 @@ type Launch struct {
 	RootID string `json:"root_id,omitempty"`
 	// Root is the image that is the sandbox's root directory; nil is this machine's programs.
 	Root *Root `json:"root,omitempty"`
-	// Restore is the generation of the filesystem to begin with; 0 is a fresh one.
+	// Restore is the generation of the filesystem to start with; 0 is a new filesystem.
 	Restore int `json:"restore,omitempty"`
-	// Endless says that the sandbox has no lifetime, whatever its spec says.
+	// Endless means that the sandbox has no lifetime. It overrides the spec.
 	Endless bool `json:"endless,omitempty"`
-	// Note goes into the sandbox's state: what of its saved files is damaged.
+	// Note describes damage of the saved files. It goes into the sandbox's state.
 	Note string `json:"note,omitempty"`
-	// Files is a directory with a filesystem to begin with, of VerbSnapshot; "" is a fresh one, or Restore's.
+	// Files is a directory of VerbSnapshot with the filesystem to start with. "" is a new filesystem, or that of Restore.
 	Files string `json:"files,omitempty"`
-	// Image is a directory that VerbCheckpoint wrote, or will have written when a Kept follows this request on the
-	// supervisor's standard input. "" is a new sandbox, and nothing follows.
+	// Image is a directory of VerbCheckpoint. It is complete when a Kept follows this request on the supervisor's standard
+	// input. "" is a new sandbox, and nothing follows.
 	Image        string        `json:"image,omitempty"`
 	SaveInterval time.Duration `json:"save_interval,omitempty"`
 	FreezeAfter  time.Duration `json:"freeze_after,omitempty"`
@@ -53,7 +53,7 @@ type Launch struct {
 	Group *cgroup.Group `json:"group,omitempty"`
 }
 
-// Root is an image as a supervisor uses it. The texts are the image's own, and unchecked.
+// Root is an image in the form for a supervisor. The texts come from the image, unchecked.
 type Root struct {
 	// Path is the absolute path of the EROFS file.
 	Path string `json:"path"`
@@ -64,8 +64,7 @@ type Root struct {
 	Workdir string `json:"workdir,omitempty"`
 }
 
-// LaunchStatus is a line that a new supervisor writes to its standard output; the
-// last has Ready or Error.
+// LaunchStatus is a line that a new supervisor writes to its standard output. The last one has Ready or Error.
 type LaunchStatus struct {
 	Step  string         `json:"step,omitempty"`
 	Ready bool           `json:"ready,omitempty"`
@@ -81,14 +80,14 @@ type Ask struct {
 // Answer is one message of the supervisor; each has one field set.
 type Answer struct {
 	Started *wire.Started `json:"started,omitempty"`
-	// Broken is a stream that the caller's reader has closed. The caller answers with the Control if it still wants that.
+	// Broken is a stream whose reader at the caller has closed it. The caller confirms that with a Control.
 	Broken core.Stream `json:"broken,omitempty"`
 	Reply  *wire.Reply `json:"reply,omitempty"`
 }
 
-// Server is what a supervisor implements.
+// Server is the interface of a supervisor.
 type Server interface {
-	// Exec serves one command until it ended or the client left.
+	// Exec serves one command until the command ends or the client disconnects.
 	Exec(stream grpc.BidiStreamingServer[Ask, Answer], files *Files) error
 	// Control serves one request.
 	Control(ctx context.Context, request *wire.Request, files *Files) *wire.Reply

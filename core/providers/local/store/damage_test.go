@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// damages are what can happen to a kept file.
+// damages are the kinds of damage to a stored file.
 func damages() map[string]func(path string) error {
 	return map[string]func(path string) error{
 		"truncated": func(path string) error {
@@ -72,7 +72,7 @@ func TestDamagedFileIsReadFromItsCopy(t *testing.T) {
 				t.Fatal(err)
 			}
 			read("a damaged copy", false)
-			// The next write mends the copy.
+			// The next write repairs the copy.
 			if err := WriteJSON(path, want, false); err != nil {
 				t.Fatal(err)
 			}
@@ -96,7 +96,7 @@ func TestDamagedFileIsReadFromItsCopy(t *testing.T) {
 	}
 }
 
-// Every single bit of a sealed file is either without meaning or its change is noticed.
+// A change of any bit of a sealed file is detected, unless the bit has no meaning.
 func TestEveryFlippedBitIsNoticed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kept.json")
 	if err := WriteJSON(path, kept{"some text"}, false); err != nil {
@@ -159,7 +159,7 @@ func TestDamagedSaveFallsBack(t *testing.T) {
 				if err != nil || got != 2 || note == nil || !strings.Contains(note.Error(), broken) {
 					t.Errorf("%d, %v, %v", got, note, err)
 				}
-				// The next save does not drop the last good one for a damaged one, and keeps what is left of that.
+				// The next save keeps the last intact generation, and the rest of the damaged one.
 				if got, err := saves.Save(fill("4")); err != nil || got != 4 {
 					t.Fatal(got, err)
 				}
@@ -180,7 +180,7 @@ func TestDamagedSaveFallsBack(t *testing.T) {
 	}
 }
 
-// A link or another special file is never sealed, nor accepted later in the place of what was sealed.
+// A link or another special file is never sealed. It is not accepted later in place of a sealed file, either.
 func TestSealedTreesHoldNoLinks(t *testing.T) {
 	plant := map[string]func(path string) error{
 		"link":      func(path string) error { return os.Symlink("/etc/passwd", path) },

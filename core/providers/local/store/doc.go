@@ -1,37 +1,36 @@
-// Package store is the local provider's state directory, as clients and
-// supervisors both read and write it:
+// Package store is the local provider's state directory. Clients and supervisors read and write it:
 //
-//	names/.lock               taken while a name is reserved or released, or something is made or removed
-//	names/NAME                symbolic link to the id that has the name
-//	sandboxes/ID/client/      what supervisors do not see, and clients believe:
-//	    lock                  flocked by the responsible process: first the client
-//	                          that launches, then, for life, the supervisor
-//	    lease.json            what was asked for and for whom; written first
-//	    cgroup.json           where its control group is
+//	names/.lock               locked while a name is reserved or released, and while something is made or removed
+//	names/NAME                symbolic link to the id of the sandbox with the name
+//	sandboxes/ID/client/      trusted by clients, because supervisors cannot see it:
+//	    lock                  flocked by the responsible process: first the launching client,
+//	                          then the supervisor until its end
+//	    lease.json            the spec and the owner; written first
+//	    cgroup.json           the location of its control group
 //	    secrets.json          the secrets of a persistent sandbox
 //	    supervisor.json       the process of its supervisor
 //	    update.lock           flocked while a client changes the lease of a running sandbox
-//	sandboxes/ID/state.json   what the supervisor last said
-//	sandboxes/ID/out-*/       what the supervisor writes for a client
-//	sandboxes/ID/run/         sockets and what gVisor needs while the sandbox runs; it goes last when the sandbox ends
+//	sandboxes/ID/state.json   the last state that the supervisor wrote
+//	sandboxes/ID/out-*/       files that the supervisor writes for a client
+//	sandboxes/ID/run/         sockets and files of gVisor while the sandbox runs; removed last when the sandbox ends
 //	sandboxes/ID/journal/     commands and their output: package journal
 //	sandboxes/ID/fs/N/        saved filesystems of a persistent sandbox, one for each generation: the newest and the
-//	                          good one before it; N.new is being written, N.damaged was found damaged
+//	                          intact one before it; N.new is being written, N.damaged was found damaged
 //	sandboxes/ID/image/       memory and files of a fork's source, until the fork runs
-//	checkpoints/NAME/checkpoint.json, image/   a checkpoint; .new-* is one that is being made or removed
+//	checkpoints/NAME/checkpoint.json, image/   a checkpoint; .new-* is being made or removed
 //	snapshots/NAME/snapshot.json, fs/          likewise a snapshot
 //
-// A sandbox lives if its lock is taken: no process number is ever believed. Files
-// are replaced by rename, so that a reader sees the old or the new, whole.
+// A sandbox runs if its lock is held. Process ids are no proof. Files are replaced by rename, so a reader sees the
+// complete old file or the complete new one.
 //
-// Each file of JSON is sealed: it holds a generation, a checksum and the content, and NAME.copy beside it is its copy,
-// which is written when the file is proved. A file that is lost or damaged is read from its copy. Each directory of
-// data (fs/N, image of a checkpoint, fs of a snapshot) is sealed, too: sums.json lists its files with sizes and
-// checksums, and they are compared before a sandbox starts from them. A file without a usable copy is never taken for
-// one that was not written: the message names it, and nothing is removed for it.
+// Each JSON file is sealed: it holds a generation, a checksum and the content. Its copy NAME.copy is written after the
+// file was verified. The copy replaces a lost or damaged file. Each directory of data (fs/N, image of a checkpoint, fs
+// of a snapshot) is sealed, too: sums.json lists its files with sizes and checksums. A sandbox starts from a directory
+// only after they were compared. A file without a usable copy never counts as a file that was not written. Messages
+// name it, and nothing is removed because of it.
 //
 // It imports core. Start with Store in store.go.
 package store
 
-// IDPrefix begins the id of every local sandbox.
+// IDPrefix is the prefix of local sandboxes' ids.
 const IDPrefix = "loc-"

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OutPrefix begins the names of directories that a supervisor writes to for a client.
+// OutPrefix is the prefix of directories that a supervisor writes to for a client.
 const OutPrefix = "out-"
 
-// Out is a directory of a sandbox that its supervisor writes to for a client. The content is
-// hostile: clients take only regular files.
+// Out is a directory of a sandbox that its supervisor writes to for a client. The content may be hostile, so clients
+// take only regular files.
 type Out struct {
 	// Name is the directory's name in the sandbox's directory.
 	Name string
@@ -35,8 +35,8 @@ func (s *Store) Out(id string) (*Out, error) {
 	return &Out{Name: filepath.Base(path), dir: dir}, nil
 }
 
-// Take makes the directory to, on the same file system, and moves all files there. Anything but a regular file is an
-// error.
+// Take makes the directory to, on the same file system, and moves all files there. It returns an error for anything
+// except regular files.
 func (o *Out) Take(to string) error {
 	if err := os.Mkdir(to, 0o700); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (o *Out) Take(to string) error {
 		if err := unix.Renameat(int(o.dir.Fd()), name, unix.AT_FDCWD, moved); err != nil {
 			return &os.PathError{Op: "rename", Path: filepath.Join(o.dir.Name(), name), Err: err}
 		}
-		// Here the supervisor cannot replace it any more.
+		// At its new place the supervisor cannot replace the file.
 		info, err := os.Lstat(moved)
 		if err == nil && !info.Mode().IsRegular() {
 			err = errors.Join(fmt.Errorf("%s: %w", filepath.Join(o.dir.Name(), name), errIrregular), os.RemoveAll(moved))
@@ -65,7 +65,7 @@ func (o *Out) Take(to string) error {
 // Close removes the directory.
 func (o *Out) Close() error { return errors.Join(os.RemoveAll(o.dir.Name()), o.dir.Close()) }
 
-// RemoveOuts removes what clients that were killed did not take. The caller holds the sandbox's lock.
+// RemoveOuts removes the directories that killed clients left. The caller holds the sandbox's lock.
 func (s *Store) RemoveOuts(id string) error {
 	left, err := filepath.Glob(filepath.Join(s.Dir(id), OutPrefix+"*"))
 	for _, dir := range left {

@@ -27,8 +27,8 @@ func made(t *testing.T, s *Store, id string) {
 	}
 }
 
-// A client that is killed while it removes a sandbox leaves one that is lost, and never one that could be started with
-// half of its files.
+// A client that is killed during the removal of a sandbox leaves a lost sandbox. The sandbox can never be started with
+// incomplete files.
 func TestBrokenRemovalLeavesNoSavedFiles(t *testing.T) {
 	s := New(t.TempDir())
 	made(t, s, "loc-aaaaaaaa")
@@ -66,7 +66,7 @@ func TestRemoveAfterABrokenRemoval(t *testing.T) {
 			t.Fatal(err)
 		}
 		draft.Close()
-		left := filepath.Join(shelf.dir, draftPrefix+"name", "image") // what the second one finds
+		left := filepath.Join(shelf.dir, draftPrefix+"name", "image") // the leftover that the second removal finds
 		if err := errors.Join(shelf.Remove("name"), os.MkdirAll(left, 0o700)); err != nil {
 			t.Fatal(err)
 		}

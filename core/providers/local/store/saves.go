@@ -14,11 +14,11 @@ import (
 
 const (
 	draftSuffix   = ".new"     // of a generation that is being written
-	damagedSuffix = ".damaged" // of one that was found damaged: its files may still be of use to somebody
+	damagedSuffix = ".damaged" // of a damaged generation, whose files may still be useful
 )
 
-// Saves are the saved filesystems of a persistent sandbox, one sealed directory for each generation. Two are there, the
-// newest and the one before it that is known to be good. Only the process that holds the sandbox's lock changes them.
+// Saves are the saved filesystems of a persistent sandbox, one sealed directory for each generation. Two are kept: the
+// newest, and the intact one before it. Only the process that holds the sandbox's lock changes them.
 type Saves struct {
 	dir    string
 	writer Writer
@@ -27,11 +27,11 @@ type Saves struct {
 // SavesIn returns the saves of a sandbox, given its directory.
 func SavesIn(sandbox string) Saves { return Saves{dir: filepath.Join(sandbox, SavedDir)} }
 
-// Dir is the directory of one generation.
+// Dir returns the directory of one generation.
 func (s Saves) Dir(generation int) string { return filepath.Join(s.dir, strconv.Itoa(generation)) }
 
-// Save makes a new generation, which write fills, and then drops those that are not needed any more: the generation
-// before is kept if it proves good, else the newest that does. Killed at any point it leaves a good one.
+// Save makes a new generation, which write fills. Then it removes old generations, except for the newest intact one. A
+// kill at any point leaves an intact generation.
 func (s Saves) Save(write func(dir string) error) (generation int, err error) {
 	all, err := s.generations(true)
 	if err != nil {
@@ -65,7 +65,7 @@ func (s Saves) Save(write func(dir string) error) (generation int, err error) {
 	return generation, s.trim(generation)
 }
 
-// trim drops what is older than the newest generation but the newest of those that proves good.
+// trim removes generations older than newest, except for the newest intact one of them. It sets damaged ones aside.
 func (s Saves) trim(newest int) error {
 	all, err := s.generations(false)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s Saves) trim(newest int) error {
 	return err
 }
 
-// Newest returns the newest generation that is good; 0 if there is none. damage says what is wrong with those that are
+// Newest returns the newest intact generation, or 0 if there is none. damage describes the damaged generations that are
 // newer.
 func (s Saves) Newest() (generation int, damage, err error) {
 	all, err := s.generations(false)
@@ -108,7 +108,7 @@ func (s Saves) Newest() (generation int, damage, err error) {
 		}
 		found = append(found, err)
 	}
-	// One that was set aside before is why there may be no other.
+	// Without an intact generation, those that were set aside are part of the damage.
 	if set, err := filepath.Glob(filepath.Join(s.dir, "*"+damagedSuffix)); err == nil {
 		for _, dir := range set {
 			found = append(found, &DamageError{dir, "it was set aside"})
@@ -117,13 +117,13 @@ func (s Saves) Newest() (generation int, damage, err error) {
 	return 0, errors.Join(found...), nil
 }
 
-// Any reports whether something was ever saved and is there, good or not. It reads no file.
+// Any reports whether a generation exists, intact or damaged. It reads no file.
 func (s Saves) Any() bool {
 	all, err := s.generations(true)
 	return err != nil || len(all) > 0
 }
 
-// generations lists the numbers of generations, the newest first; with damaged those that were set aside, too.
+// generations lists the numbers of generations, the newest first. With damaged it includes those that were set aside.
 func (s Saves) generations(damaged bool) ([]int, error) {
 	entries, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -17,14 +17,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copySuffix ends the name of a sealed file's copy.
+// copySuffix is the suffix of a sealed file's copy.
 const copySuffix = ".copy"
 
-// maxSealed bounds a sealed file in bytes. The largest have the list of a tree, or a spec.
+// maxSealed bounds a sealed file in bytes. The largest contain the list of a tree, or a spec.
 const maxSealed = 64 << 20
 
-// sealed is how a file of JSON is kept: with a checksum, so that damage is found, and a generation, which grows with
-// each write.
+// sealed is the form of a JSON file. The checksum shows damage. Each write increases the generation.
 type sealed struct {
 	Generation uint64 `json:"generation"`
 	// CRC32C is the checksum of generation and content, in hexadecimal.
@@ -39,7 +38,7 @@ func (s sealed) sum() string {
 	return fmt.Sprintf("%08x", sum.Sum32())
 }
 
-// DamageError says that a kept file is not what was written.
+// DamageError means that a stored file is not as it was written.
 type DamageError struct {
 	Path string
 	Why  string
@@ -47,14 +46,14 @@ type DamageError struct {
 
 func (e *DamageError) Error() string { return e.Path + " is damaged: " + e.Why }
 
-// IsDamage reports whether an error says that a kept file is damaged.
+// IsDamage reports whether an error is a DamageError.
 func IsDamage(err error) bool {
 	_, ok := errors.AsType[*DamageError](err)
 	return ok
 }
 
-// Writer writes sealed files. The zero value is ready. Only one process at a time writes a file: the one that holds the
-// lock of what the file belongs to.
+// Writer writes sealed files. The zero value is ready to use. Only one process at a time may write a file: the holder
+// of the lock that protects it.
 type Writer struct {
 	// step is called between two changes of the disk, for tests that kill the process there; nil does nothing.
 	step func()
@@ -66,8 +65,8 @@ func (w Writer) stepped() {
 	}
 }
 
-// WriteJSON replaces a file by v as JSON, mode 0600, and then its copy. durable waits for the disk. A writer that is
-// killed leaves the old or the new, whole, under one of the two names.
+// WriteJSON replaces a file by v as JSON, mode 0600, and then its copy. durable waits for the disk. A killed writer
+// leaves the complete old or new content under at least one of the two names.
 func WriteJSON(path string, v any, durable bool) error { return Writer{}.WriteJSON(path, v, durable) }
 
 // WriteJSON is the function WriteJSON.
@@ -92,14 +91,14 @@ func (w Writer) WriteJSON(path string, v any, durable bool) error {
 		}
 	}
 	w.stepped()
-	// The copy is the last good one until the new file is proved.
+	// The copy is replaced only after the new file was verified.
 	if _, err := readSealed(path); err != nil {
 		return err
 	}
 	return w.replace(path+copySuffix, text, false)
 }
 
-// replace writes a file beside its place and moves it there.
+// replace writes a temporary file beside path and renames it to path.
 func (w Writer) replace(path string, text []byte, durable bool) (err error) {
 	dir, name := filepath.Split(path)
 	temporary := filepath.Join(dir, "."+name+".new")
@@ -124,9 +123,8 @@ func (w Writer) replace(path string, text []byte, durable bool) (err error) {
 	return os.Rename(temporary, path)
 }
 
-// ReadJSON reads into v a file that WriteJSON wrote, or its copy when the file is lost or damaged: damage names it
-// then. The error is fs.ErrNotExist when neither is there, and a DamageError that names the file when neither can be
-// used.
+// ReadJSON reads a file of WriteJSON into v. It reads the copy if the file is lost or damaged. damage then names the
+// file. The error is fs.ErrNotExist if neither exists. It is a DamageError that names the file if neither is usable.
 func ReadJSON(path string, v any) (damage, err error) {
 	got, damage := newest(path)
 	if got.Content == nil {
@@ -138,12 +136,11 @@ func ReadJSON(path string, v any) (damage, err error) {
 	return damage, nil
 }
 
-// errIrregular means that something else is in a file's place.
+// errIrregular means that a path is not a regular file.
 var errIrregular = errors.New("it is not a regular file")
 
-// OpenRegular opens a file as os.OpenFile does. It follows no link in place of the file and waits for no FIFO. A
-// supervisor writes in the sandbox's directory, and an attacker who takes it over could plant those for the next
-// client.
+// OpenRegular opens a file as os.OpenFile does. It does not follow a link at path, and does not wait for a FIFO. A
+// supervisor can write to the sandbox's directory, so a compromised one could plant those for the next client.
 func OpenRegular(path string, flags int, mode fs.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, mode)
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
@@ -158,7 +155,7 @@ func OpenRegular(path string, flags int, mode fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// readRegular reads a whole file, at most maxSealed bytes of it.
+// readRegular reads a file, at most maxSealed bytes.
 func readRegular(path string) ([]byte, error) {
 	f, err := OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {
@@ -168,8 +165,8 @@ func readRegular(path string) ([]byte, error) {
 	return text, errors.Join(err, f.Close())
 }
 
-// newest returns what a sealed file or its copy holds; without content there is neither. The error says what is wrong
-// with the file.
+// newest returns the content of a sealed file, or of its copy. The result has no content if neither is usable. The
+// error describes the damage of the file.
 func newest(path string) (sealed, error) {
 	file, err := readSealed(path)
 	if err == nil {

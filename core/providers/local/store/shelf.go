@@ -13,27 +13,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// draftPrefix begins the name of a thing that is being made or removed.
+// draftPrefix is the prefix of entries that are being made or removed.
 const draftPrefix = ".new-"
 
-// Shelf is a directory of named things that are made once and then only read: checkpoints, or snapshots. Each is a
+// Shelf is a directory of named entries: checkpoints, or snapshots. An entry is made once and then only read. It is a
 // directory of mode 0700 with a file that describes it.
 type Shelf struct {
 	store     *Store
 	dir, file string
 }
 
-// Checkpoints is the shelf of checkpoints.
+// Checkpoints returns the shelf of checkpoints.
 func (s *Store) Checkpoints() *Shelf {
 	return &Shelf{s, filepath.Join(s.state, "checkpoints"), "checkpoint.json"}
 }
 
-// Snapshots is the shelf of snapshots.
+// Snapshots returns the shelf of snapshots.
 func (s *Store) Snapshots() *Shelf {
 	return &Shelf{s, filepath.Join(s.state, "snapshots"), "snapshot.json"}
 }
 
-// Draft is a thing that is being made. Its lock says that somebody is at it.
+// Draft is an entry that is being made. A process that works on it holds its lock.
 type Draft struct {
 	// Dir is the draft's directory.
 	Dir   string
@@ -41,7 +41,7 @@ type Draft struct {
 	lock  *os.File
 }
 
-// Draft begins a thing.
+// Draft makes a new draft.
 func (s *Shelf) Draft() (*Draft, error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
@@ -66,8 +66,8 @@ func (s *Shelf) Draft() (*Draft, error) {
 	return draft, nil
 }
 
-// Publish gives the draft its name, with v to describe it. With replace it takes the place of one that has the
-// name, else that is fs.ErrExist.
+// Publish gives the draft its name, and writes v as its description. With replace it replaces an entry of that name.
+// Otherwise such an entry is fs.ErrExist.
 func (d *Draft) Publish(name string, v any, replace bool) error {
 	if err := WriteJSON(filepath.Join(d.Dir, d.shelf.file), v, true); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (d *Draft) Publish(name string, v any, replace bool) error {
 	final := filepath.Join(d.shelf.dir, name)
 	err := unix.Renameat2(unix.AT_FDCWD, d.Dir, unix.AT_FDCWD, final, unix.RENAME_NOREPLACE)
 	if replace && errors.Is(err, unix.EEXIST) {
-		// The old one has the draft's name then, and Close removes it.
+		// The old entry then has the draft's name, and Close removes it.
 		err = unix.Renameat2(unix.AT_FDCWD, d.Dir, unix.AT_FDCWD, final, unix.RENAME_EXCHANGE)
 	}
 	if err != nil {
@@ -84,14 +84,14 @@ func (d *Draft) Publish(name string, v any, replace bool) error {
 	return SyncDir(d.shelf.dir)
 }
 
-// Close removes what was not published.
+// Close removes a draft that was not published.
 func (d *Draft) Close() {
 	_ = os.RemoveAll(d.Dir)
 	_ = d.lock.Close()
 }
 
-// Read reads the description of a thing into v, unless that is nil, and returns the thing's directory. fs.ErrNotExist:
-// there is none; DamageError: it cannot be described.
+// Read reads the description of an entry into v, unless that is nil, and returns the entry's directory. fs.ErrNotExist:
+// there is no such entry. DamageError: its description is damaged.
 func (s *Shelf) Read(name string, v any) (dir string, err error) {
 	dir = filepath.Join(s.dir, name)
 	if v == nil {
@@ -106,7 +106,7 @@ func (s *Shelf) Read(name string, v any) (dir string, err error) {
 	return dir, err
 }
 
-// Names lists the things.
+// Names lists the entries, without drafts.
 func (s *Shelf) Names() ([]string, error) {
 	entries, err := s.entries()
 	var names []string
@@ -118,7 +118,7 @@ func (s *Shelf) Names() ([]string, error) {
 	return names, err
 }
 
-// Abandoned lists the directories of drafts that no process works at.
+// Abandoned lists the directories of drafts that no process works on.
 func (s *Shelf) Abandoned() ([]string, error) {
 	entries, err := s.entries()
 	var dirs []string
@@ -139,13 +139,13 @@ func (s *Shelf) entries() ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// Remove removes a thing; fs.ErrNotExist when there is none.
+// Remove removes an entry. fs.ErrNotExist: there is no such entry.
 func (s *Shelf) Remove(name string) error {
 	if _, err := os.Lstat(filepath.Join(s.dir, name)); err != nil {
 		return err
 	}
-	// Under a draft's name first: half of a thing is never listed. The name is new, for a removal that was broken off
-	// leaves its own.
+	// The entry becomes a draft first, so that Names never lists an incomplete entry. The draft's name is new, because an
+	// interrupted removal leaves its draft.
 	gone, err := os.MkdirTemp(s.dir, draftPrefix)
 	if err != nil {
 		return err

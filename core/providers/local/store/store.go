@@ -24,25 +24,25 @@ type Store struct{ state string }
 // New returns the store below the directory state. It does no I/O.
 func New(state string) *Store { return &Store{state: state} }
 
-// Dir is a sandbox's directory, which outlives it until it is terminated.
+// Dir returns a sandbox's directory. It exists until the sandbox is terminated.
 func (s *Store) Dir(id string) string { return filepath.Join(s.state, "sandboxes", id) }
 
-// ImagesDir has the stored images.
+// ImagesDir returns the directory of the stored images.
 func (s *Store) ImagesDir() string { return filepath.Join(s.state, "images") }
 
-// RuntimeDir is a sandbox's directory for sockets and what gVisor needs while it runs. It lies in the state directory,
-// which all clients of a user share: XDG_RUNTIME_DIR differs between logins, and ends with the last of them.
+// RuntimeDir returns a sandbox's directory for sockets and gVisor's files while it runs. It is in the state directory,
+// which all clients of a user share. XDG_RUNTIME_DIR differs between logins, and disappears with the last login.
 func (s *Store) RuntimeDir(id string) string { return filepath.Join(s.Dir(id), runtimeDir) }
 
-// GroupName is the name of a sandbox's control group. Groups of other state directories have other names.
+// GroupName returns the name of a sandbox's control group. Groups of other state directories have other names.
 func (s *Store) GroupName(id string) string {
 	return fmt.Sprintf("sb-%08x-%s", crc32.ChecksumIEEE([]byte(s.state)), id)
 }
 
-// Socket is where a sandbox's supervisor listens.
+// Socket returns the path of a sandbox's socket. Its supervisor listens there.
 func (s *Store) Socket(id string) string { return filepath.Join(s.RuntimeDir(id), SocketName) }
 
-// ClientDir is the directory in a sandbox's directory that supervisors do not see: clients believe what is in it.
+// ClientDir is the directory in a sandbox's directory that supervisors cannot see. Clients trust its content.
 const ClientDir = "client"
 
 // Names of files in a sandbox's directories.
@@ -55,7 +55,7 @@ const (
 	LogFile     = "supervisor.log"
 	GroupFile   = ClientDir + "/cgroup.json"
 	leaseFile   = ClientDir + "/lease.json"
-	rootFile    = ClientDir + "/root.json" // Lease.Root once more: saved files are of no use without it
+	rootFile    = ClientDir + "/root.json" // a second copy of Lease.Root: saved files are useless without it
 	processFile = ClientDir + "/supervisor.json"
 	stateFile   = "state.json"
 	lockFile    = "lock"
@@ -63,18 +63,18 @@ const (
 	runtimeDir  = "run"
 )
 
-// Lease is what lease.json holds: all that is known before a sandbox exists.
+// Lease is the content of lease.json: all data that exists before the sandbox does.
 type Lease struct {
 	ID    string     `json:"id"`
 	Spec  core.Spec  `json:"spec"` // without the values of secrets
 	Lease core.Lease `json:"lease"`
 	// Root is the id of the image that is the sandbox's root directory; "" is this machine's programs.
 	Root string `json:"root,omitempty"`
-	// Damage says that the file was damaged and this is its copy; nil is none.
+	// Damage is not nil if the file was damaged and this is its copy.
 	Damage error `json:"-"`
 }
 
-// State is what state.json holds.
+// State is the content of state.json.
 type State struct {
 	State   core.State  `json:"state"`
 	Reason  core.Reason `json:"reason,omitempty"`
@@ -82,7 +82,7 @@ type State struct {
 	Frozen  bool        `json:"frozen,omitempty"`
 	BootID  string      `json:"boot_id"`
 	PID     int         `json:"pid"`
-	// PIDStart is when that process started, as core.ProcessStart tells.
+	// PIDStart is the start time of that process, from core.ProcessStart.
 	PIDStart uint64    `json:"pid_start,omitempty"`
 	Started  time.Time `json:"started,omitzero"`
 	Ended    time.Time `json:"ended,omitzero"`
@@ -92,15 +92,15 @@ type State struct {
 	LastActive time.Time          `json:"last_active,omitzero"`
 	ExitCode   *int               `json:"exit_code,omitempty"`
 	Ports      []core.PortMapping `json:"ports,omitempty"`
-	// Denied is how often the network policy refused something, and Denial the latest of it.
+	// Denied counts the refusals of the network policy. Denial is the latest one.
 	Denied int          `json:"denied,omitempty"`
 	Denial *core.Denial `json:"denial,omitempty"`
-	// Saved is the generation of the filesystem that was saved last; 0 is none. It is for display: Saves knows what there
-	// is.
+	// Saved is the generation of the last saved filesystem; 0 is none. It is for display only: Saves finds the actual
+	// generations.
 	Saved int `json:"saved,omitempty"`
-	// Note says what of the saved files was damaged at the last start.
+	// Note describes damage of the saved files at the last start.
 	Note string `json:"note,omitempty"`
-	// Damage says that the file was damaged and this is its copy; nil is none.
+	// Damage is not nil if the file was damaged and this is its copy.
 	Damage error `json:"-"`
 }
 
@@ -129,20 +129,20 @@ func (s *Store) Create(id string) (*Lock, error) {
 	return lock, err
 }
 
-// ErrLocked means that somebody else is responsible for the sandbox.
+// ErrLocked means that another process holds the sandbox's lock.
 var ErrLocked = errors.New("the sandbox is in use")
 
-// Lock is responsibility for a sandbox. It passes to a child process that inherits File.
+// Lock is a held lock of a sandbox. It passes to a child process that inherits File.
 type Lock struct{ File *os.File }
 
-// lookTime is how long somebody who only looks may hold a lock, and lookPause how often that is looked at.
+// lookTime bounds the time that Locked and Abandoned hold a lock. lookPause is the interval of attempts to take it.
 const lookTime, lookPause = 100 * time.Millisecond, 2 * time.Millisecond
 
-// Lock takes a sandbox's lock, or soon fails with ErrLocked. A sandbox that is gone, also because the holder of the
-// lock removed it, is fs.ErrNotExist.
+// Lock takes a sandbox's lock, or returns ErrLocked after lookTime. fs.ErrNotExist: there is no such sandbox, or the
+// holder of the lock removed it.
 func (s *Store) Lock(id string) (*Lock, error) {
 	var f *os.File
-	// A file that is made while the directory is being removed would keep it there.
+	// A lock file that is made during the removal of the directory would make the removal fail.
 	err := s.withNames(func(string) (err error) {
 		f, err = s.openLock(id)
 		return err
@@ -168,17 +168,17 @@ func (s *Store) Lock(id string) (*Lock, error) {
 	return lock, nil
 }
 
-// lockPath is a sandbox's lock file.
+// lockPath returns the path of a sandbox's lock file.
 func (s *Store) lockPath(id string) string { return filepath.Join(s.Dir(id), ClientDir, lockFile) }
 
 func (s *Store) openLock(id string) (*os.File, error) {
 	return OpenRegular(s.lockPath(id), os.O_CREATE|os.O_RDWR, 0o600)
 }
 
-// take locks an open file, and closes it where that fails.
+// take locks an open file. After an error it closes the file.
 func take(f *os.File) (*Lock, error) {
 	err := flock(f, unix.LOCK_EX|unix.LOCK_NB)
-	// Locked and Abandoned take it for a moment.
+	// Locked and Abandoned hold it for a moment.
 	for began := time.Now(); errors.Is(err, unix.EWOULDBLOCK) && time.Since(began) < lookTime; {
 		time.Sleep(lookPause)
 		err = flock(f, unix.LOCK_EX|unix.LOCK_NB)
@@ -193,21 +193,22 @@ func take(f *os.File) (*Lock, error) {
 	return &Lock{f}, nil
 }
 
-// Close gives the lock up in this process. One that inherited it keeps it.
+// Close releases the lock in this process. A process that inherited it keeps it.
 func (l *Lock) Close() error { return l.File.Close() }
 
-// Locked says whether somebody is responsible for the sandbox.
+// Locked reports whether a process holds the sandbox's lock.
 func (s *Store) Locked(id string) bool {
 	return held(s.lockPath(id))
 }
 
-// Abandoned reports whether path exists while no process is responsible for the sandbox.
+// Abandoned reports whether path exists while no process holds the sandbox's lock.
 func (s *Store) Abandoned(id, path string) bool {
 	return s.abandoned(s.lockPath(id), path)
 }
 
-// abandoned reports whether path exists while no process has locked a file. Asked one after the other, a path that is
-// removed meanwhile would look left behind; and what is being made is locked a moment later.
+// abandoned reports whether path exists while no process has locked the file lock. It holds the lock during the check
+// of path, because path may be removed concurrently. It also holds the lock of names: a new lock file is locked a
+// moment after it was made.
 func (s *Store) abandoned(lock, path string) bool {
 	err := s.withNames(func(string) error {
 		f, err := OpenRegular(lock, os.O_RDONLY, 0)
@@ -224,7 +225,7 @@ func (s *Store) abandoned(lock, path string) bool {
 	return err == nil
 }
 
-// held says whether somebody has locked a file.
+// held reports whether a process has locked a file.
 func held(path string) bool {
 	f, err := OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {
@@ -260,15 +261,16 @@ func (s *Store) IDs() ([]string, error) {
 	return ids, nil
 }
 
-// WriteLease writes lease.json in a sandbox's directory, durably. The caller holds the sandbox's lock, or is in Update.
+// WriteLease writes lease.json in a sandbox's directory, durably. The caller holds the sandbox's lock, or is change in
+// Update.
 func WriteLease(dir string, l Lease) error {
 	return WriteJSON(filepath.Join(dir, leaseFile), l, true)
 }
 
-// WriteRoot writes the id of the image that is a sandbox's root directory, durably.
+// WriteRoot writes the id of the image of a sandbox's root directory, durably.
 func WriteRoot(dir, image string) error { return WriteJSON(filepath.Join(dir, rootFile), image, true) }
 
-// Root returns Lease.Root, also if lease.json and its copy are lost or damaged.
+// Root returns Lease.Root, even if lease.json and its copy are lost or damaged.
 func (s *Store) Root(id string) (image string, err error) {
 	lease, err := s.ReadLease(id)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) && !IsDamage(err) {
@@ -281,7 +283,7 @@ func (s *Store) Root(id string) (image string, err error) {
 	return image, err
 }
 
-// ReadLease reads lease.json. fs.ErrNotExist: it was never written, or is lost with its copy.
+// ReadLease reads lease.json. fs.ErrNotExist: it was never written, or it and its copy are lost.
 func (s *Store) ReadLease(id string) (l Lease, err error) {
 	damage, err := ReadJSON(filepath.Join(s.Dir(id), leaseFile), &l)
 	l.Damage = damage
@@ -301,20 +303,20 @@ func (s *Store) Update(id string, change func(dir string) error) error {
 	return change(s.Dir(id))
 }
 
-// Process is the supervisor of a sandbox, as the client knows it that started it.
+// Process identifies the supervisor of a sandbox. The client that started it records this.
 type Process struct {
 	PID int `json:"pid"`
-	// Start is when it started, as core.ProcessStart tells, and BootID when the machine did.
+	// Start is the start time of the process, from core.ProcessStart. BootID identifies the boot of the machine.
 	Start  uint64 `json:"start"`
 	BootID string `json:"boot_id"`
 }
 
-// WriteProcess notes a sandbox's supervisor. The caller holds the sandbox's lock.
+// WriteProcess records a sandbox's supervisor. The caller holds the sandbox's lock.
 func (s *Store) WriteProcess(id string, p Process) error {
 	return WriteJSON(filepath.Join(s.Dir(id), processFile), p, false)
 }
 
-// ReadProcess reads what WriteProcess wrote. fs.ErrNotExist: no supervisor was started yet.
+// ReadProcess reads the record of WriteProcess. fs.ErrNotExist: no supervisor was started yet.
 func (s *Store) ReadProcess(id string) (p Process, err error) {
 	_, err = ReadJSON(filepath.Join(s.Dir(id), processFile), &p)
 	return p, err
@@ -325,22 +327,22 @@ func WriteState(dir string, state State, durable bool) error {
 	return WriteJSON(filepath.Join(dir, stateFile), state, durable)
 }
 
-// StatePath is where state.json is.
+// StatePath returns the path of state.json.
 func (s *Store) StatePath(id string) string { return filepath.Join(s.Dir(id), stateFile) }
 
-// ReadState reads state.json. fs.ErrNotExist: it was never written, or is lost with its copy.
+// ReadState reads state.json. fs.ErrNotExist: it was never written, or it and its copy are lost.
 func (s *Store) ReadState(id string) (state State, err error) {
 	damage, err := ReadJSON(filepath.Join(s.Dir(id), stateFile), &state)
 	state.Damage = damage
 	return state, err
 }
 
-// Remove removes all that a sandbox left on disk, and then its name, if it has that. The caller holds its lock.
+// Remove removes all files of a sandbox, and then its name, if it still has it. The caller holds its lock.
 func (s *Store) Remove(id, name string) error {
 	if err := s.withdraw(id); err != nil {
 		return err
 	}
-	// The lease and the lock go last: until then what is left is known for what it is.
+	// The lease and the lock are removed last, so that an interrupted removal still has a valid record.
 	if err := removeAllBut(s.Dir(id), ClientDir); err != nil {
 		return err
 	}
@@ -352,11 +354,11 @@ func (s *Store) Remove(id, name string) error {
 	})
 }
 
-// removedDir is where saved files lie while they are removed.
+// removedDir is the directory of saved files during their removal.
 const removedDir = ".removed"
 
-// withdraw is the step before which a sandbox that is being removed can be started, and after which it is lost: a
-// removal that is broken off never leaves half of its files to be started from. It needs no space on the disk.
+// withdraw makes it impossible to start a sandbox again. So an interrupted removal never leaves incomplete files that a
+// start could use. It needs no disk space.
 func (s *Store) withdraw(id string) error {
 	states, err := filepath.Glob(filepath.Join(s.Dir(id), stateFile+"*"))
 	if err != nil {
@@ -393,8 +395,8 @@ func removeAllBut(dir string, keep ...string) error {
 	return nil
 }
 
-// Reserve gives a name to a sandbox. taken says whether the one that has it now still
-// needs it; if so the error is fs.ErrExist.
+// Reserve gives a name to a sandbox. taken reports whether the current holder of the name still needs it. If so, the
+// error is fs.ErrExist.
 func (s *Store) Reserve(name, id string, taken func(id string) bool) error {
 	return s.withNames(func(dir string) error {
 		link := filepath.Join(dir, name)
@@ -410,7 +412,7 @@ func (s *Store) Reserve(name, id string, taken func(id string) bool) error {
 	})
 }
 
-// Release takes a name from a sandbox, if it has it.
+// Release removes a name if the sandbox holds it.
 func (s *Store) Release(name, id string) error {
 	return s.withNames(func(dir string) error { return release(dir, name, id) })
 }
@@ -423,12 +425,12 @@ func release(dir, name, id string) error {
 	return os.Remove(link)
 }
 
-// Named returns the id that has a name; fs.ErrNotExist when there is none.
+// Named returns the id of the sandbox with a name. fs.ErrNotExist: there is none.
 func (s *Store) Named(name string) (string, error) {
 	return os.Readlink(filepath.Join(s.state, "names", name))
 }
 
-// NameOf returns the name that a sandbox has; "" if it has none.
+// NameOf returns the name of a sandbox, or "" if it has none.
 func (s *Store) NameOf(id string) string {
 	names, err := s.Names()
 	if err != nil {
@@ -442,7 +444,7 @@ func (s *Store) NameOf(id string) string {
 	return ""
 }
 
-// Names lists the reserved names and who has them.
+// Names returns the reserved names and the ids of their sandboxes.
 func (s *Store) Names() (map[string]string, error) {
 	dir := filepath.Join(s.state, "names")
 	entries, err := os.ReadDir(dir)
@@ -483,7 +485,7 @@ func SyncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// ValidID says whether id can be a directory of the store.
+// ValidID reports whether id can be a directory of the store.
 func ValidID(id string) bool {
 	return strings.HasPrefix(id, IDPrefix) && len(id) > len(IDPrefix) && !strings.ContainsAny(id, "/\\ \x00")
 }

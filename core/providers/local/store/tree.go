@@ -17,14 +17,13 @@ const SumsFile = "sums.json"
 
 // sum is one file of a sealed directory.
 type sum struct {
-	Name   string `json:"name"` // below the directory
+	Name   string `json:"name"` // relative to the directory
 	Size   int64  `json:"size"`
 	CRC32C string `json:"crc32c"`
 }
 
-// Seal makes the files of a directory durable and lists them in SumsFile, so that Check finds each later change.
-// Nothing in the directory is changed after that. A directory is refused if it is a link, or holds anything but files
-// and directories.
+// Seal makes the files of a directory durable and lists them in SumsFile, so that Check finds each later change. The
+// directory must not change after that. It must not be a link, or contain anything except files and directories.
 func Seal(dir string) error { return Writer{}.seal(dir) }
 
 func (w Writer) seal(dir string) error {
@@ -56,8 +55,8 @@ func (w Writer) seal(dir string) error {
 	return w.WriteJSON(filepath.Join(dir, SumsFile), sums, true)
 }
 
-// Check reads the files of a directory that Seal has sealed. A DamageError names the first that is not what it was.
-// Neither the directory nor a file may be a link: Seal has made none.
+// Check verifies the files of a sealed directory. A DamageError names the first changed file. Neither the directory nor
+// a file may be a link.
 func Check(dir string) error {
 	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
 		return &DamageError{dir, "it is not a directory"}
@@ -92,7 +91,8 @@ func Check(dir string) error {
 	return nil
 }
 
-// measure reads a file; durable waits until it is on the disk. It follows no link and waits for no FIFO.
+// measure reads a file and returns its size and checksum. durable waits until the file is on the disk. measure does not
+// follow links or wait for a FIFO.
 func measure(path string, durable bool) (s sum, err error) {
 	f, err := OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {

@@ -4,5 +4,5 @@ package erofs
 
 import "os"
 
-// punch does nothing: only Linux has a call for it that this package knows.
+// punch does nothing: this package supports it on Linux only.
 func punch(*os.File, int64, int64) {}

@@ -25,35 +25,35 @@ const (
 
 // Attr are the attributes of an inode.
 type Attr struct {
-	// Mode is a file type and the permission bits, setuid, setgid and sticky among them.
+	// Mode is a file type and the permission bits, including setuid, setgid and sticky.
 	Mode     uint16
 	UID, GID uint32
 	// ModTime is stored as 1970 if it is earlier.
 	ModTime time.Time
-	// Major and Minor are those of a device.
+	// Major and Minor are the numbers of a device.
 	Major, Minor uint32
-	// Target is that of a symbolic link: 1 to 4095 bytes.
+	// Target is the target of a symbolic link: 1 to 4095 bytes.
 	Target string
 }
 
-// Node is an inode. Several names may lead to one that is not a directory.
+// Node is an inode. An inode that is not a directory may have several names.
 type Node struct {
 	mode     uint16
 	uid, gid uint32
 	rdev     uint32
 	mtime    int64
 	nsec     uint32
-	// links counts names, and for a directory the subdirectories.
+	// links counts names, and for a directory also the subdirectories.
 	links uint32
 	size  int64
-	// block is where the data begins.
+	// block is the first block of the data.
 	block  uint32
 	target string
-	// children are those of a directory.
+	// children are the entries of a directory.
 	children map[string]*Node
-	// order are the names of children, sorted, from plan on.
+	// order has the sorted names of children. plan sets it.
 	order []string
-	// nid is the place of the inode, in slots.
+	// nid is the position of the inode, in slots.
 	nid    uint64
 	inline bool
 }
@@ -94,7 +94,7 @@ func (n *Node) Linked() bool { return n.links > 0 }
 // Child returns the entry of a directory, or nil.
 func (n *Node) Child(name string) *Node { return n.children[name] }
 
-// Children iterates over a directory in no order. The loop may remove the entry that it is at.
+// Children iterates over a directory in no order. The loop may remove the current entry.
 func (n *Node) Children(yield func(name string, child *Node) bool) {
 	for name, child := range n.children {
 		if !yield(name, child) {

@@ -19,23 +19,23 @@ const (
 	slotBits  = 5
 	inodeSize = 64
 	entrySize = 12
-	// superOffset is where the superblock begins in the first block; superSize is its size.
+	// superOffset is the offset of the superblock in the first block. superSize is its size.
 	superOffset, superSize = 1024, 128
 	magic                  = 0xE0F5E1E2
-	// features are a checksum of the first block, and inodes with the time of the last change of the content.
+	// features are a checksum of the first block, and inodes with modification times.
 	features = 0x1 | 0x2
-	// bufferSize is how much data is gathered for a write.
+	// bufferSize is the size of a write in bytes.
 	bufferSize = 1 << 20
 )
 
-// Writer writes one file system: the content of files first, as it comes, and Finish the rest. It is for one goroutine
-// at a time.
+// Writer writes one file system. File writes the content of files, and Finish writes the rest. It is not safe for
+// concurrent use.
 type Writer struct {
 	// Root is the root directory.
 	Root *Node
 
 	out *os.File
-	// end is the next free byte, at the beginning of a block.
+	// end is the next free byte, at the start of a block.
 	end    int64
 	buffer []byte
 }
@@ -47,7 +47,7 @@ func Create(out *os.File) *Writer {
 	return &Writer{Root: root, out: out, end: blockSize, buffer: make([]byte, bufferSize)}
 }
 
-// File returns a regular file with the content of r. After an error, content that r gave before remains unused.
+// File returns a regular file with the content of r. After an error, content that was read before it remains unused.
 func (w *Writer) File(attr Attr, r io.Reader) (*Node, error) {
 	start := w.end
 	var size int64
@@ -96,12 +96,12 @@ func (w *Writer) append(data []byte) error {
 }
 
 func isZero(block []byte) bool {
-	// A block of one repeated byte equals itself moved by one.
+	// A block of one repeated byte equals itself shifted by one.
 	return len(block) == 0 || block[0] == 0 && bytes.Equal(block[1:], block[:len(block)-1])
 }
 
-// Remove removes an entry of a directory, with all below it, and returns how many inodes went. The room of files that
-// have no name left is given back, if the file system of the output can.
+// Remove removes an entry of a directory with all below it, and returns the number of removed inodes. It frees the disk
+// space of files without a name, if the output's file system supports that.
 func (w *Writer) Remove(dir *Node, name string) int {
 	child := dir.children[name]
 	if child == nil {
@@ -121,8 +121,8 @@ func (w *Writer) Remove(dir *Node, name string) int {
 	return gone + 1
 }
 
-// Finish writes the inodes, the directories and the superblock. It does not wait for the disk. id becomes the
-// identity of the file system.
+// Finish writes the inodes, the directories and the superblock. It does not wait for the disk. id becomes the UUID of
+// the file system.
 func (w *Writer) Finish(id [16]byte) error {
 	plan := &plan{}
 	plan.add(w.Root, w.Root)
@@ -158,23 +158,23 @@ func (w *Writer) writeSuper(plan *plan, meta int64, id [16]byte) error {
 	return err
 }
 
-// plan has the places of all inodes.
+// plan has the positions of all inodes.
 type plan struct {
 	nodes []planned
-	// end is the size of the part with the inodes in bytes, and plain that of what follows, in blocks.
+	// end is the size of the inodes in bytes. plain is the size of the plain directories and links after them, in blocks.
 	end, plain int64
 }
 
 type planned struct{ node, parent *Node }
 
-// add gives n and all below it a place.
+// add gives n and all inodes below it a position.
 func (p *plan) add(n, parent *Node) {
 	if n.nid != 0 {
 		return
 	}
 	p.nodes = append(p.nodes, planned{n, parent})
 	if p.end == 0 {
-		// No inode has number 0: programs take such an entry of a directory for a removed one.
+		// No inode has number 0: programs treat such a directory entry as removed.
 		p.end = inodeSize
 	}
 	if n.IsDir() {
@@ -200,7 +200,7 @@ func (p *plan) add(n, parent *Node) {
 			p.plain += (n.size + blockSize - 1) >> blockBits
 		}
 	}
-	// Neither an inode nor what is in it may lie in two blocks.
+	// An inode and its inline data must be in one block.
 	if p.end&(blockSize-1)+size > blockSize {
 		p.end = (p.end + blockSize - 1) &^ (blockSize - 1)
 	}
@@ -213,7 +213,7 @@ func (p *plan) add(n, parent *Node) {
 	}
 }
 
-// writeNodes writes the part with the inodes at meta, and moves the end behind it.
+// writeNodes writes the inodes at meta, and moves the end behind them.
 func (w *Writer) writeNodes(p *plan, meta int64) error {
 	inodes := (p.end + blockSize - 1) &^ (blockSize - 1)
 	if (meta+inodes)>>blockBits+p.plain > math.MaxUint32 {
@@ -248,7 +248,7 @@ func (w *Writer) writeNodes(p *plan, meta int64) error {
 	return out.Flush()
 }
 
-// writePlain writes the directories and links that are not in their inodes.
+// writePlain writes the directories and links that are not inline.
 func (w *Writer) writePlain(p *plan) error {
 	out := bufio.NewWriterSize(io.NewOffsetWriter(w.out, w.end), bufferSize)
 	for _, one := range p.nodes {
@@ -265,7 +265,7 @@ func (w *Writer) writePlain(p *plan) error {
 	return out.Flush()
 }
 
-// inode returns the extended form of an inode. number is for programs that know 32-bit numbers only.
+// inode returns the extended form of an inode. number is for programs with 32-bit inode numbers only.
 func (n *Node) inode(number uint32) []byte {
 	b := make([]byte, inodeSize)
 	le := binary.LittleEndian
@@ -325,7 +325,7 @@ func (n *Node) writeData(out io.Writer, parent *Node) error {
 	return nil
 }
 
-// fill returns how many of the entries go into one block, and how many bytes they take.
+// fill returns the number of entries that fit in one block, and their size in bytes.
 func fill(names []string) (count, used int) {
 	for _, name := range names {
 		if used+entrySize+len(name) > blockSize {
@@ -348,7 +348,7 @@ func dirSize(names []string) (size int64) {
 	}
 }
 
-// entryType returns the file type as entries have it.
+// entryType returns the file type in the form of directory entries.
 func entryType(mode uint16) byte {
 	switch mode & TypeMask {
 	case TypeFile:

@@ -11,13 +11,14 @@ import (
 )
 
 const (
-	// readAhead is how much of a layer is read at once.
+	// readAhead is the size of a read of a layer in bytes.
 	readAhead = 1 << 20
 	// window bounds the memory for one layer of zstd. It is the default limit of the zstd program.
 	window = 128 << 20
 )
 
-// Decompress returns a layer without compression: gzip, zstd or none, by its first bytes. The caller closes it.
+// Decompress returns a layer without compression. It detects gzip, zstd or none from the first bytes. The caller closes
+// the result.
 func Decompress(r io.Reader) (io.ReadCloser, error) {
 	buffered := bufio.NewReaderSize(r, readAhead)
 	head, err := buffered.Peek(4)

@@ -157,7 +157,7 @@ func read(t testing.TB, image string) map[string]string {
 	return all
 }
 
-// check has the format's own checker look at an image, where the machine has it.
+// check runs fsck.erofs on an image, if it is installed.
 func check(t testing.TB, image string) {
 	t.Helper()
 	program, err := exec.LookPath("fsck.erofs")
@@ -170,7 +170,7 @@ func check(t testing.TB, image string) {
 	}
 }
 
-// TestLayers checks what layers make of each other, by the paths that remain with their content or target.
+// TestLayers checks the result of several layers: the paths that remain, with their content or target.
 func TestLayers(t *testing.T) {
 	long := strings.Repeat("n", 255)
 	for _, test := range []struct {
@@ -291,7 +291,7 @@ func hasBelow(all map[string]string, path string) bool {
 	return false
 }
 
-// TestAttributes checks all that an entry says of a file.
+// TestAttributes checks all attributes of an entry.
 func TestAttributes(t *testing.T) {
 	at := time.Unix(1234567890, 5)
 	old := file("old", "")
@@ -347,7 +347,7 @@ func TestLargeDirectory(t *testing.T) {
 	}
 }
 
-// TestHoles checks that zeros and replaced files take no room, and that the file is the same each time.
+// TestHoles checks that zeros and replaced files use no disk space, and that the image file is reproducible.
 func TestHoles(t *testing.T) {
 	zeros := strings.Repeat("\x00", 8<<20)
 	layers := [][]byte{
@@ -506,7 +506,7 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// TestDamaged checks that a layer that ends early or is none is refused, and a canceled one stops.
+// TestDamaged checks that incomplete and invalid layers are refused, and that cancellation ends Apply.
 func TestDamaged(t *testing.T) {
 	whole := archive(t, file("first", "1"), file("second", strings.Repeat("x", 100<<10)))
 	for name, bad := range map[string][]byte{
@@ -533,7 +533,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// FuzzApply checks that no bytes lead to a panic, and that what is accepted is an image that gVisor can read.
+// FuzzApply checks that no input leads to a panic, and that gVisor can read each accepted image.
 func FuzzApply(f *testing.F) {
 	for _, l := range [][]tar.Header{
 		{file("a/b", "1"), hardlink("c", "a/b"), symlink("d", "/a"), file("d/e", "2"), file("a/.wh.b", "")},
@@ -550,7 +550,7 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// prepared applies a layer and adds what a sandbox needs.
+// prepared applies a layer and calls Prepare.
 func prepared(t *testing.T, workdir string, entries ...tar.Header) (map[string]string, error) {
 	t.Helper()
 	out, err := os.Create(filepath.Join(t.TempDir(), "image"))

@@ -6,18 +6,18 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Limits bound what an image may take. The zero value allows nothing.
+// Limits bound the resources of an image. The zero value allows nothing.
 type Limits struct {
-	// Inodes is how many files and directories the tree has.
+	// Inodes bounds the files and directories of the tree.
 	Inodes int
-	// Headers is how many entries all layers have.
+	// Headers bounds the entries of all layers.
 	Headers int
-	// Names is the size of all names and targets of links in all layers, in bytes.
+	// Names bounds the size of all names and targets of links in all layers, in bytes.
 	Names int64
-	// Content is the size of all layers without compression, holes of files included, in bytes.
+	// Content bounds the uncompressed size of all layers in bytes, including holes of files.
 	Content int64
-	// Ratio is how many times larger than the compressed layers that may be, and Free the size up to which it does not
-	// matter.
+	// Ratio bounds the uncompressed size divided by the compressed size. It does not apply up to the uncompressed size
+	// Free, in bytes.
 	Ratio, Free int64
 }
 
@@ -26,33 +26,33 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		Inodes: 1e6, Headers: 4e6, Names: 256 << 20,
-		// Text compresses to a tenth, and gzip makes at most a thousandth of zeros.
+		// Text compresses to a tenth of its size. gzip compresses zeros to a thousandth at most.
 		Content: 128 << 30, Ratio: 200, Free: 1 << 30,
 	}
 }
 
-// refused is the error for an entry of a layer.
+// refused returns the error for an invalid entry of a layer.
 func refused(entry, format string, args ...any) error {
 	return core.Errorf(core.KindUsage, "local.image", entry, format, args...)
 }
 
-// tooMuch is the error for a layer that exceeds a limit.
+// tooMuch returns the error for a layer that exceeds a limit.
 func tooMuch(entry, format string, args ...any) error {
 	return core.Errorf(core.KindExhausted, "local.image", entry, format, args...)
 }
 
-// Meter counts the bytes of layers. It is for one goroutine at a time.
+// Meter counts the bytes of layers. It is not safe for concurrent use.
 type Meter struct {
 	limits Limits
-	// packed, plain and written are the bytes of compressed layers, of the archives in them, and of the files in those:
-	// a sparse file has more than its archive.
+	// packed are the bytes of compressed layers, plain those of their archives, and written those of the archived files.
+	// A sparse file has more bytes than its archive.
 	packed, plain, written int64
 }
 
-// NewMeter returns a meter that has counted nothing.
+// NewMeter returns a meter with zero counts.
 func NewMeter(limits Limits) *Meter { return &Meter{limits: limits} }
 
-// Packed counts what is read of a compressed layer.
+// Packed counts the bytes that are read from a compressed layer.
 func (m *Meter) Packed(r io.Reader) io.Reader {
 	return metered{r, func(n int64) error {
 		m.packed += n
@@ -60,7 +60,7 @@ func (m *Meter) Packed(r io.Reader) io.Reader {
 	}}
 }
 
-// Plain counts what is read of a layer without compression. It returns KindExhausted where a limit is exceeded.
+// Plain counts the bytes that are read from an uncompressed layer. A read beyond a limit returns KindExhausted.
 func (m *Meter) Plain(r io.Reader) io.Reader {
 	return metered{r, func(n int64) error {
 		m.plain += n
@@ -68,7 +68,7 @@ func (m *Meter) Plain(r io.Reader) io.Reader {
 	}}
 }
 
-// content counts what is read of a file in an archive.
+// content counts the bytes that are read from a file in an archive.
 func (m *Meter) content(r io.Reader) io.Reader {
 	return metered{r, func(n int64) error {
 		m.written += n
@@ -76,7 +76,7 @@ func (m *Meter) content(r io.Reader) io.Reader {
 	}}
 }
 
-// check compares a size without compression with the limits.
+// check compares an uncompressed size with the limits.
 func (m *Meter) check(size int64) error {
 	switch {
 	case size > m.limits.Content:
@@ -87,7 +87,7 @@ func (m *Meter) check(size int64) error {
 	return nil
 }
 
-// metered has what is read counted, and fails where that does.
+// metered passes the number of read bytes to count, and returns its error.
 type metered struct {
 	from  io.Reader
 	count func(int64) error

@@ -2,12 +2,11 @@ package layer
 
 import "github.com/seed-0724f904/sb/core/providers/local/image/erofs"
 
-// Prepare adds what a sandbox needs and the image lacks, after the last layer: the directories and files that it mounts
-// on, and the working directory. So the mounts of a sandbox make no files in its writable layer.
-// KindUsage: the image has something else in the place of /dev, /proc or /sys.
+// Prepare adds missing mount points and the working directory. It comes after the last layer. So the mounts of a
+// sandbox make no files in its writable layer. KindUsage: /dev, /proc or /sys of the image is not a directory.
 func (t *Tree) Prepare(workdir string) error {
 	for _, name := range []string{"dev", "proc", "sys"} {
-		// A program inside could replace a link, and with it what is mounted below.
+		// A program inside could replace a link, and so the mounts below it.
 		if at := t.out.Root.Child(name); at != nil && !at.IsDir() {
 			return refused("/"+name, "the image's /%s is not a directory", name)
 		}
@@ -23,7 +22,7 @@ func (t *Tree) Prepare(workdir string) error {
 		return err
 	}
 	for _, name := range []string{"hosts", "hostname", "resolv.conf"} {
-		// A link may lead nowhere, which nothing can be mounted on.
+		// A link may be broken, so it is no mount point.
 		if at := etc.Child(name); at != nil && at.IsFile() {
 			continue
 		}
@@ -39,8 +38,8 @@ func (t *Tree) Prepare(workdir string) error {
 	return err
 }
 
-// prepareTemporary gives /tmp an entry: gVisor covers an empty one with a file system in memory, which no limit of the
-// disk bounds, and which no saved file system has.
+// prepareTemporary adds an entry to /tmp, because gVisor mounts a file system in memory over an empty /tmp. Disk limits
+// do not apply to that file system, and it is never saved.
 func (t *Tree) prepareTemporary() error {
 	const mode = erofs.TypeDir | 0o1777
 	at := t.out.Root.Child("tmp")
@@ -59,7 +58,7 @@ func (t *Tree) prepareTemporary() error {
 	return t.make(at, ".X11-unix", mode)
 }
 
-// make makes an empty file or directory of root's.
+// make makes an empty file or directory that root owns.
 func (t *Tree) make(dir *erofs.Node, name string, mode uint16) error {
 	if err := t.count(name); err != nil {
 		return err

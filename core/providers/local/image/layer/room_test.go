@@ -10,7 +10,7 @@ import (
 
 func sorted(all map[string]string) []string { return slices.Sorted(maps.Keys(all)) }
 
-// blocks returns how many bytes of the disk a file takes.
+// blocks returns the size of a file on disk in bytes.
 func blocks(t testing.TB, path string) int64 {
 	t.Helper()
 	var st unix.Stat_t

@@ -17,46 +17,46 @@ import (
 const (
 	// The kernel's limits of a name, a path and a link's target, in bytes.
 	maxName, maxPath = 255, 4095
-	// maxDepth bounds directories in directories: paths have no more.
+	// maxDepth bounds nested directories: no path can have more.
 	maxDepth = maxPath / 2
-	// maxLinks is how many symbolic links a path may lead through, as in the kernel.
+	// maxLinks bounds the symbolic links in the resolution of a path, as in the kernel.
 	maxLinks = 40
 )
 
 // Names with a meaning in layers.
 const (
 	whiteout = ".wh."
-	// opaque hides what lower layers have in its directory.
+	// opaque hides the entries of lower layers in its directory.
 	opaque = ".wh..wh..opq"
-	// reserved begins names that other tools used for themselves. They are left out.
+	// reserved is the prefix of names that other tools use internally. Such entries are left out.
 	reserved = ".wh..wh."
 )
 
-// Tree is the file system of an image, made of its layers. It is for one goroutine at a time.
+// Tree is the file system of an image, made of its layers. It is not safe for concurrent use.
 type Tree struct {
 	out    *erofs.Writer
 	limits Limits
 	meter  *Meter
-	// layer is the number of the one that is applied; the lowest is 1.
+	// layer is the number of the current layer. The lowest is 1.
 	layer   int32
 	inodes  int
 	headers int
 	names   int64
-	// facts are of directories.
+	// facts has an entry for each directory.
 	facts map[*erofs.Node]*facts
 }
 
-// facts are what the rules of layers need to know of a directory.
+// facts has the data of a directory that the rules of layers need.
 type facts struct {
 	parent *erofs.Node
 	depth  int
-	// from is the layer of each entry that is not in the lowest.
+	// from has the layer of each entry, except for those of the lowest layer.
 	from map[string]int32
 	// opaque is the layer that hid all entries of lower ones.
 	opaque int32
 }
 
-// New returns an empty tree, whose content goes into a new file. meter counts what Apply reads.
+// New returns an empty tree. Its content goes into out, a new file. meter counts the content that Apply reads.
 func New(out *os.File, limits Limits, meter *Meter) *Tree {
 	t := &Tree{out: erofs.Create(out), limits: limits, meter: meter, facts: map[*erofs.Node]*facts{}}
 	t.facts[t.out.Root] = &facts{parent: t.out.Root}
@@ -66,8 +66,8 @@ func New(out *os.File, limits Limits, meter *Meter) *Tree {
 // Finish completes the file. It does not wait for the disk.
 func (t *Tree) Finish(id [16]byte) error { return t.out.Finish(id) }
 
-// Apply applies the next layer, a tar archive. KindUsage: the archive is damaged or hostile; the subject is the entry.
-// KindExhausted: it exceeds a limit. After an error the tree is unusable.
+// Apply applies the next layer, a tar archive. KindUsage: the archive is damaged or hostile, and the subject is the
+// entry. KindExhausted: the archive exceeds a limit. After an error the tree is unusable.
 func (t *Tree) Apply(ctx context.Context, archive io.Reader) error {
 	t.layer++
 	reader := tar.NewReader(archive)
@@ -90,7 +90,8 @@ func (t *Tree) Apply(ctx context.Context, archive io.Reader) error {
 	}
 }
 
-// damaged is the error for an archive that cannot be read after an entry. An error of the host or with a kind keeps it.
+// damaged returns the error for an archive that cannot be read after the entry last. It keeps the kind of err, and
+// errors of the host.
 func damaged(last string, err error) error {
 	var known *core.Error
 	var host *fs.PathError
@@ -141,7 +142,7 @@ func (t *Tree) entry(header *tar.Header, content io.Reader) error {
 	return t.place(dir, name, header, content)
 }
 
-// named counts bytes of names.
+// named counts the bytes of names.
 func (t *Tree) named(entry string, n int) error {
 	if t.names += int64(n); t.names > t.limits.Names {
 		return tooMuch(entry, "the layers have more than %s of names", core.Bytes(t.limits.Names))
@@ -149,7 +150,7 @@ func (t *Tree) named(entry string, n int) error {
 	return nil
 }
 
-// split returns the elements of an entry's name. An absolute name means the same below the image's root.
+// split returns the elements of an entry's name. An absolute name is relative to the image's root.
 func split(name string) (parts []string, err error) {
 	if len(name) > maxPath {
 		return nil, refused(name[:maxName]+"…", "the name of the entry is longer than %d bytes", maxPath)
@@ -171,8 +172,9 @@ func split(name string) (parts []string, err error) {
 	return parts, nil
 }
 
-// directory returns the directory of a path, and makes what is missing of it. It follows symbolic links inside the
-// image, as programs inside would: images have /lib/… where a lower layer made /lib a link to /usr/lib.
+// directory returns the directory of a path, and makes missing parts of it. It follows symbolic links inside the image,
+// as programs inside would. Images need that: a lower layer may make /lib a link to /usr/lib, and a higher one add
+// /lib/….
 func (t *Tree) directory(entry string, parts []string) (*erofs.Node, error) {
 	at, links := t.out.Root, 0
 	for len(parts) > 0 {
@@ -206,7 +208,7 @@ func (t *Tree) directory(entry string, parts []string) (*erofs.Node, error) {
 			if links++; links > maxLinks {
 				return nil, refused(entry, "the entry leads through more than %d symbolic links", maxLinks)
 			}
-			// Long targets take as much time as long names.
+			// Long targets cost as much time as long names.
 			if err := t.named(entry, len(target)); err != nil {
 				return nil, err
 			}
@@ -219,7 +221,7 @@ func (t *Tree) directory(entry string, parts []string) (*erofs.Node, error) {
 	return at, nil
 }
 
-// add gives a node a name in a directory, where there is none of that name.
+// add adds a node to a directory that has no entry of that name.
 func (t *Tree) add(dir *erofs.Node, name string, node *erofs.Node, entry string) error {
 	if len(name) > maxName {
 		return refused(entry, "a part of the entry's path is longer than %d bytes", maxName)
@@ -238,7 +240,7 @@ func (t *Tree) add(dir *erofs.Node, name string, node *erofs.Node, entry string)
 	return nil
 }
 
-// mark notes that an entry is of the layer that is applied.
+// mark records that an entry belongs to the current layer.
 func (t *Tree) mark(dir *facts, name string) {
 	if t.layer == 1 {
 		return
@@ -279,7 +281,7 @@ func (t *Tree) forget(n *erofs.Node) {
 	delete(t.facts, n)
 }
 
-// hide applies a whiteout: it hides what lower layers have, and nothing of its own layer, wherever in it it comes.
+// hide applies a whiteout. It hides entries of lower layers, and never those of the current layer, in any order.
 func (t *Tree) hide(dir *erofs.Node, name, entry string) error {
 	switch hidden := strings.TrimPrefix(name, whiteout); {
 	case strings.HasPrefix(name, reserved) && name != opaque:
@@ -306,7 +308,7 @@ func (t *Tree) hideAll(dir *erofs.Node) {
 	}
 }
 
-// hideOne hides an entry of lower layers. A directory with entries of this layer below it stays, with those.
+// hideOne hides an entry of lower layers. A directory that contains entries of this layer stays and keeps them.
 func (t *Tree) hideOne(dir *erofs.Node, name string) {
 	child := dir.Child(name)
 	if child == nil {
@@ -325,7 +327,7 @@ func (t *Tree) hideOne(dir *erofs.Node, name string) {
 	}
 }
 
-// place applies an entry that is no whiteout.
+// place applies an entry that is not a whiteout.
 func (t *Tree) place(dir *erofs.Node, name string, header *tar.Header, content io.Reader) error {
 	there := dir.Child(name)
 	if header.Typeflag == tar.TypeLink {
@@ -366,7 +368,7 @@ func (t *Tree) file(attr erofs.Attr, header *tar.Header, content io.Reader) (*er
 	return node, nil
 }
 
-// counter counts what is read.
+// counter counts the bytes that are read.
 type counter struct {
 	from io.Reader
 	n    int64
@@ -411,7 +413,7 @@ func (t *Tree) find(entry string, parts []string) (*erofs.Node, error) {
 	return dir.Child(parts[len(parts)-1]), nil
 }
 
-// attributes returns those of an entry that is no hard link.
+// attributes returns the attributes of an entry that is not a hard link.
 func attributes(header *tar.Header) (erofs.Attr, error) {
 	attr := erofs.Attr{ModTime: header.ModTime}
 	switch header.Typeflag {

@@ -19,8 +19,8 @@ import (
 	"gvisor.dev/gvisor/runsc/specutils"
 )
 
-// Box is a sandbox that runs. Its methods may be called from several goroutines,
-// except that none but Thaw, Stop and Done may be called while it is frozen.
+// Box is a running sandbox. Its methods are safe for concurrent use. While it is frozen, only Thaw, Stop and Done may
+// be called.
 type Box struct {
 	config    Config
 	runtime   *config.Config
@@ -37,13 +37,12 @@ type Box struct {
 	mu      sync.Mutex
 	stopped bool
 	overlay *os.File // the writable layer
-	view    *os.File // the view of the machine, whose mount is gone
+	view    *os.File // the view of the machine, after its mount is gone
 	image   *rootImage
 }
 
-// Start builds the host image's view and starts a sandbox in it. One process can
-// do that once, in a mount namespace of its own: gVisor takes the standard streams
-// of the whole process for those of the sandbox's first process.
+// Start builds the sandbox's root directory and starts a sandbox in it. A process can call it once, because gVisor
+// passes the process's standard streams to the sandbox's first process. The process must be in its own mount namespace.
 func Start(ctx context.Context, c Config) (_ *Box, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -79,15 +78,15 @@ func Start(ctx context.Context, c Config) (_ *Box, err error) {
 	return box, nil
 }
 
-// endWithGofer kills the sentry when the gofer has ended: without it the sentry runs, and no file can be opened.
+// endWithGofer kills the sentry when the gofer has ended. Without a gofer the sentry runs, but can open no files.
 func (b *Box) endWithGofer() {
 	sentry, gofer := b.processes[0], b.processes[1]
 	awaitExit(gofer.Pid)
 	_ = signal(unix.SIGKILL, sentry) // it is a child of this process
 }
 
-// hold opens what is needed later and could not be opened without privileges, and takes the view's mount away: the
-// gofer has its own.
+// hold opens files that are needed later, because opening them needs privileges. It unmounts the view: the gofer has
+// its own mount.
 func (b *Box) hold() error {
 	overlay, err := openOverlay(b.SandboxPID(), b.config.OverlayDir)
 	if err != nil {
@@ -106,8 +105,8 @@ func (b *Box) hold() error {
 	return nil
 }
 
-// below is what is below the writable layer: the image, or the view of the machine. It holds during a call, because
-// Stop closes both after all calls.
+// below returns the files below the writable layer: the image, or the view of the machine. The result is valid during a
+// call, because Stop waits for all calls before it closes either.
 func (b *Box) below() lower {
 	if b.image != nil {
 		return b.image
@@ -115,7 +114,7 @@ func (b *Box) below() lower {
 	return hostLower(filepath.Join("/proc/self/fd", strconv.Itoa(int(b.view.Fd()))))
 }
 
-// configureGVisor sets what gVisor keeps for the whole process.
+// configureGVisor sets gVisor's global state in this process.
 func (c Config) configureGVisor() {
 	if c.Log == nil {
 		gvlog.SetTarget(&gvlog.GoogleEmitter{Writer: &gvlog.Writer{Next: discard{}}})
@@ -127,7 +126,7 @@ func (c Config) configureGVisor() {
 	}
 }
 
-// create builds the sandbox's root and starts gVisor's processes, in which nothing runs yet.
+// create builds the sandbox's root and starts gVisor's processes. Nothing runs in the sandbox yet.
 func (b *Box) create() error {
 	c := b.config
 	root := filepath.Join(c.Dir, "root")
@@ -181,7 +180,7 @@ func (b *Box) create() error {
 	return b.findProcesses()
 }
 
-// findProcesses takes hold of the sentry and the gofer.
+// findProcesses finds the sentry and the gofer.
 func (b *Box) findProcesses() error {
 	for _, pid := range []int{b.container.SandboxPid(), b.container.GoferPid.Load()} {
 		process, err := os.FindProcess(pid)
@@ -198,8 +197,8 @@ func (b *Box) begin(context.Context) error {
 	if err := b.connect(); err != nil {
 		return err
 	}
-	// The interfaces are there already: "host" keeps Start from looking for some
-	// in the network namespace, which is empty.
+	// The interfaces exist already. With "host" Start does not look for interfaces in the network namespace, which is
+	// empty.
 	started := *b.runtime
 	started.Network = config.NetworkHost
 	if err := b.container.Start(&started); err != nil {
@@ -208,8 +207,8 @@ func (b *Box) begin(context.Context) error {
 	return nil
 }
 
-// stateDir makes the directory for gVisor's files. One whose path is too long for the
-// socket in it is shown under a short one, in this process's mount namespace only.
+// stateDir makes the directory for gVisor's files. If its path is too long for a socket, stateDir mounts it at a short
+// path in this process's mount namespace.
 func stateDir(dir string) (string, error) {
 	state := filepath.Join(dir, "state")
 	if err := os.MkdirAll(state, 0o700); err != nil {
@@ -231,8 +230,8 @@ func stateDir(dir string) (string, error) {
 	return state, nil
 }
 
-// awaitExit blocks until a child has ended and leaves it to be reaped by gVisor, whose own
-// Wait must not run beside its other calls.
+// awaitExit blocks until a child has ended, and does not reap it: gVisor does. gVisor's Wait would not be safe here,
+// because it must not run concurrently with other calls.
 func awaitExit(pid int) {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -242,8 +241,8 @@ func awaitExit(pid int) {
 	}
 }
 
-// withoutStreams lets gVisor find empty standard streams: it gives this process's own
-// to the sandbox's first process, and their files to another owner.
+// withoutStreams replaces the standard streams by /dev/null during do. gVisor passes this process's streams to the
+// sandbox's first process, and changes the owner of their files.
 func withoutStreams(do func() error) error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -256,13 +255,13 @@ func withoutStreams(do func() error) error {
 	return do()
 }
 
-// discard swallows gVisor's messages.
+// discard discards gVisor's messages.
 type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
-// inUserNamespace says whether this process is in a user namespace that maps
-// only one user, where gVisor cannot change to another user.
+// inUserNamespace reports whether this process is in a user namespace that maps only one user. In such a namespace
+// gVisor cannot change to another user.
 func inUserNamespace() (bool, error) {
 	data, err := os.ReadFile("/proc/self/uid_map")
 	if err != nil {
@@ -275,10 +274,10 @@ func inUserNamespace() (bool, error) {
 	return count < 65535, nil
 }
 
-// limit bounds the sentry from outside: every file it grows (the sandbox's memory, the
-// writable layer) ends at a size that only an escape from the softer limits reaches.
-// The sentry's threads also take 16 MiB of file for each process, and for each that is being forked, also where the
-// processes' limit refuses that in the end: past this size the sentry dies, so there is room for twice what was seen.
+// limit bounds the size of each file of the sentry: the sandbox's memory, and the writable layer. Only an escape from
+// the other limits reaches this size, and the sentry dies then. The sentry's threads also need 16 MiB of file for each
+// process and for each fork, even if the limit of processes then refuses the fork. So limit allows twice the size that
+// was measured.
 func (b *Box) limit() error {
 	l := b.config.Limits
 	if l.Memory == 0 || l.Disk == 0 {
@@ -295,20 +294,21 @@ func (b *Box) limit() error {
 	return nil
 }
 
-// Done is closed when the sandbox has ended, by Stop or because its kernel or its file server died.
+// Done returns a channel that is closed when the sandbox has ended: by Stop, or because its kernel or its file server
+// died.
 func (b *Box) Done() <-chan struct{} { return b.done }
 
-// StateDir is the directory of gVisor's own files, which every call uses.
+// StateDir returns the directory of gVisor's files. Every call uses it.
 func (b *Box) StateDir() string { return b.runtime.RootDir }
 
-// Processes are the process ids of the sentry and the gofer.
+// Processes returns the process ids of the sentry and the gofer.
 func (b *Box) Processes() []int { return []int{b.processes[0].Pid, b.processes[1].Pid} }
 
-// SandboxPID is the sentry's process id.
+// SandboxPID returns the sentry's process id.
 func (b *Box) SandboxPID() int { return b.processes[0].Pid }
 
-// Stop kills everything inside, waits for its end and removes what Start made. It
-// may be called again, and while the sandbox is frozen.
+// Stop kills all processes inside, waits for their end and removes the files of Start. It may be called again, and
+// while the sandbox is frozen.
 func (b *Box) Stop() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -320,7 +320,7 @@ func (b *Box) Stop() error {
 		return fmt.Errorf("killing the sandbox: %w", err)
 	}
 	b.wait.Wait()
-	b.calling.Lock() // calls that are under way end with the sandbox
+	b.calling.Lock() // pending calls end with the sandbox
 	b.destroyed = true
 	err := b.container.Destroy()
 	b.calling.Unlock()
@@ -328,10 +328,10 @@ func (b *Box) Stop() error {
 	return err
 }
 
-// errEnded is what remains to say of a sandbox that Stop has removed.
+// errEnded is the error of calls after Stop.
 var errEnded = errors.New("the sandbox has ended")
 
-// call asks something of gVisor. Its container takes no call beside or after its end: it would panic.
+// call calls gVisor. It prevents calls during and after the container's destruction, which would panic.
 func (b *Box) call(do func(*container.Container) error) error {
 	b.calling.RLock()
 	defer b.calling.RUnlock()
@@ -349,7 +349,7 @@ func (b *Box) abandon() {
 	b.remove()
 }
 
-// remove takes away the files. A start that failed may have left the view mounted; other mounts end with the namespace.
+// remove removes the files, and the view's mount, which a failed start may leave. Other mounts end with the namespace.
 func (b *Box) remove() {
 	for _, f := range []*os.File{b.guest, b.overlay, b.view} {
 		if f != nil {
@@ -367,16 +367,16 @@ func (b *Box) remove() {
 	}
 }
 
-// Freeze suspends the sentry, so that an idle sandbox costs no CPU: systrap polls even
-// when nothing runs. Nothing may be going on in the sandbox. The gofer is not suspended: it waits for the sentry
-// without polling, and it ends when the sentry's sockets close, which a suspended process does not see.
+// Freeze suspends the sentry, so that an idle sandbox costs no CPU: systrap polls even when nothing runs. No call may
+// be pending in the sandbox. Freeze does not suspend the gofer, which waits without polling. The gofer must notice the
+// end of the sentry's sockets, which a suspended process cannot.
 func (b *Box) Freeze() error { return signal(unix.SIGSTOP, b.processes[0]) }
 
-// Thaw ends a Freeze.
+// Thaw resumes the sentry after Freeze.
 func (b *Box) Thaw() error { return signal(unix.SIGCONT, b.processes[0]) }
 
-// signal reaches gVisor's processes through their pidfds: gVisor forgets
-// the number of a process that has ended, and kill(2) takes some numbers for "everybody".
+// signal sends a signal to gVisor's processes through their pidfds. Process ids would not be safe: gVisor resets the id
+// of an ended process, and kill(2) treats some numbers as all processes.
 func signal(sig unix.Signal, processes ...*os.Process) error {
 	for _, process := range processes {
 		if err := process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -386,8 +386,8 @@ func signal(sig unix.Signal, processes ...*os.Process) error {
 	return nil
 }
 
-// Pause suspends every process inside; Resume lets them go on.
+// Pause suspends every process inside. Resume continues them.
 func (b *Box) Pause() error { return b.call((*container.Container).Pause) }
 
-// Resume ends a Pause.
+// Resume continues the processes after Pause.
 func (b *Box) Resume() error { return b.call((*container.Container).Resume) }

@@ -17,13 +17,13 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/guest"
 )
 
-// GuestPath is where the sandbox sees sb-guest. What runs for long is started from there: a program that came in by
-// descriptor is mapped from the host, and such a process cannot be kept by Checkpoint. It is a mount of its own, which
-// no process inside can write, replace or remove, in a file system in memory, which no saved file is in the way of.
+// GuestPath is the path of sb-guest in the sandbox. Long-running processes are started from there: Checkpoint cannot
+// save a process whose program came by descriptor, because that is mapped from the host. The path is a mount that no
+// process inside can write, replace or remove. It is in a file system in memory, so no saved file can be in its place.
 const GuestPath = "/dev/.sb-guest-program"
 
-// capabilities are what root inside a sandbox has, as root in a Docker container does by
-// default. They act on gVisor's kernel only, never on the host's.
+// capabilities are the capabilities of root inside a sandbox, as Docker gives them to root by default. They apply to
+// gVisor's kernel only, never to the host's.
 func capabilities() []string {
 	return []string{
 		"CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_MKNOD",
@@ -97,8 +97,8 @@ func (c Config) spec(root string) *specs.Spec {
 	}
 }
 
-// writeBundle writes the OCI bundle and returns its directory, whose name tells RunChild the
-// memory limit.
+// writeBundle writes the OCI bundle and returns its directory. The directory's name passes the memory limit to
+// RunChild.
 func writeBundle(dir string, spec *specs.Spec, memory int64) (string, error) {
 	bundle := filepath.Join(dir, bundlePrefix+strconv.FormatInt(memory, 10))
 	if err := os.MkdirAll(bundle, 0o700); err != nil {
@@ -111,7 +111,7 @@ func writeBundle(dir string, spec *specs.Spec, memory int64) (string, error) {
 	return bundle, os.WriteFile(filepath.Join(bundle, "config.json"), text, 0o600)
 }
 
-// runtimeConfig returns gVisor's own settings. It keeps its files in state.
+// runtimeConfig returns gVisor's settings. gVisor keeps its files in the directory state.
 func (c Config) runtimeConfig(state string, rootless bool) (*config.Config, error) {
 	flags := flag.NewFlagSet("sb-runtime", flag.ContinueOnError)
 	config.RegisterFlags(flags)

@@ -16,9 +16,9 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/guest"
 )
 
-// Checkpoint writes the whole sandbox to dir, an empty directory: processes, memory and filesystem. The sandbox stands
-// still meanwhile and then continues, its connections included. Config.Image takes dir, any number of times. Nothing is
-// compressed: to compress takes ten times as long as to write.
+// Checkpoint writes the whole sandbox to dir, an empty directory: processes, memory and filesystem. The sandbox stops
+// during the write and then continues with its connections. Config.Image accepts dir any number of times. The files are
+// not compressed: compression takes ten times as long as the write.
 func (b *Box) Checkpoint(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (b *Box) Checkpoint(dir string) error {
 	return private(dir)
 }
 
-// private makes the files of a directory readable for their owner only: gVisor makes them for everybody.
+// private makes the files of a directory readable for their owner only. gVisor makes them readable for all users.
 func private(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -47,7 +47,7 @@ func private(dir string) error {
 	return nil
 }
 
-// goOn starts the sandbox as what Checkpoint wrote.
+// goOn resumes the sandbox from the files of Checkpoint.
 func (b *Box) goOn(ctx context.Context) error {
 	image, err := b.config.Image(ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ func (b *Box) goOn(ctx context.Context) error {
 	return b.rename(ctx)
 }
 
-// rename gives the sandbox's kernel the host name of this sandbox: it has that of the one that was kept.
+// rename sets the host name in the sandbox's kernel, which still has the name of the checkpointed sandbox.
 func (b *Box) rename(ctx context.Context) error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {

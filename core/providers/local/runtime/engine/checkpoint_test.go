@@ -156,7 +156,8 @@ func TestCopyResumesCheckpointedProcess(t *testing.T) {
 	}
 }
 
-// BenchmarkFork is a copy of a Python process with 200 MB of memory, and its parts: the source stands still for "kept".
+// BenchmarkFork measures a copy of a Python process with 200 MB of memory, and its parts. The source is stopped for
+// "kept".
 func BenchmarkFork(b *testing.B) {
 	source := start(b, func(c *Config) { c.Limits.Memory = 1 << 30 })
 	r, w, err := os.Pipe()

@@ -14,12 +14,12 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/runtime/hostview"
 )
 
-// bundlePrefix begins a bundle's name; what follows is the memory limit in bytes, or 0.
+// bundlePrefix is the prefix of a bundle's name. The memory limit in bytes, or 0, follows it.
 const bundlePrefix = "bundle-"
 
-// RunChild runs this process as the sentry or the gofer if argv says that gVisor
-// started it as one, and then does not return. gVisor names them runsc-sandbox and
-// runsc-gofer, executes each a second time under the same name, and calls umount by its first argument.
+// RunChild runs this process as the sentry or the gofer if argv is a command line of gVisor. It then does not return.
+// gVisor names them runsc-sandbox and runsc-gofer, and executes each twice under that name. For umount the first
+// argument is the command.
 func RunChild(argv []string) {
 	if len(argv) == 0 {
 		return
@@ -45,9 +45,9 @@ func RunChild(argv []string) {
 	cli.Run(map[util.SubCommand]string{new(cmd.Boot): "", new(cmd.Gofer): "", new(cmd.Umount): ""}, nil)
 }
 
-// showTotalMemory replaces the host's amount of memory in the sentry's command
-// line by the sandbox's limit, which the bundle's name tells. gVisor has no setting for
-// it without cgroups, the sentry's environment is empty, and it may not read our files.
+// showTotalMemory replaces the host's amount of memory in the sentry's command line by the sandbox's limit. Without
+// cgroups gVisor has no setting for that. The limit is in the bundle's name, because the sentry has an empty
+// environment and cannot read this program's files.
 func showTotalMemory(argv []string) {
 	limit := ""
 	for i, arg := range argv {

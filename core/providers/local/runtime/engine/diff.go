@@ -20,11 +20,11 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// opaque is how an archive of the writable layer says of a directory that nothing below shows through.
+// opaque marks a directory in an archive of the writable layer. Such a directory hides the entries below it.
 const opaque = "SCHILY.xattr.trusted.overlay.opaque"
 
-// Diff lists what the writable layer has otherwise than what is below it, sorted by path. It reads the
-// layer, not the whole root. Directories that were only written in are left out.
+// Diff lists the changes of the writable layer, sorted by path. It reads the layer only, not the whole root. It leaves
+// out directories where only entries changed.
 func (b *Box) Diff() (changes []core.Change, err error) {
 	err = b.call(func(c *container.Container) error {
 		changes, err = b.diff(c)
@@ -46,7 +46,7 @@ func (b *Box) diff(c *container.Container) ([]core.Change, error) {
 		written <- err
 	}()
 	changes, err := b.changes(tar.NewReader(out))
-	_ = out.Close() // the writer ends, whatever was read
+	_ = out.Close() // ends the writer, also after a partial read
 	writeErr := <-written
 	if err != nil {
 		return nil, errors.Join(err, writeErr)
@@ -58,7 +58,7 @@ func (b *Box) diff(c *container.Container) ([]core.Change, error) {
 	return changes, nil
 }
 
-// changes compares an archive of the layer with what is below.
+// changes compares an archive of the layer with the files below it.
 func (b *Box) changes(layer *tar.Reader) ([]core.Change, error) {
 	var changes []core.Change
 	lower := b.below()
@@ -79,7 +79,7 @@ func (b *Box) changes(layer *tar.Reader) ([]core.Change, error) {
 		there[name] = true
 		below, err := lower.Lstat(name)
 		exists := err == nil
-		// Files that this process may not see are not visible in the sandbox either.
+		// Files that this process cannot see are not visible in the sandbox, either.
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) &&
 			!errors.Is(err, unix.ENOTDIR) {
 			return nil, err
@@ -87,7 +87,7 @@ func (b *Box) changes(layer *tar.Reader) ([]core.Change, error) {
 		switch {
 		//nolint:gosec // a name that is looked up, and nothing is extracted
 		case removal(header) || header.Typeflag == tar.TypeLink && removed[path.Join("/", header.Linkname)]:
-			// Marks may share an inode: the archive has links to the first then.
+			// Marks may share an inode. The archive then has links to the first mark.
 			removed[name] = true
 			if exists {
 				changes = append(changes, core.Change{Path: name, Kind: "deleted"})
@@ -124,7 +124,7 @@ func permissions(info fs.FileInfo) fs.FileMode {
 	return info.Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)
 }
 
-// removal says whether an entry of the layer marks what is removed from below.
+// removal reports whether an entry of the layer marks a removed file.
 func removal(header *tar.Header) bool {
 	return header.Typeflag == tar.TypeChar && header.Devmajor == 0 && header.Devminor == 0
 }

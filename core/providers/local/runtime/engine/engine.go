@@ -10,12 +10,11 @@ import (
 	"time"
 )
 
-// Config is what a sandbox needs to be started.
+// Config is the configuration for the start of a sandbox.
 type Config struct {
-	// ID names the sandbox to gVisor; it is unique among those of this user.
+	// ID is the sandbox's id for gVisor. It must be unique for this user.
 	ID string
-	// Dir is a private directory (0700) for the bundle, the rootfs view and gVisor's
-	// own state. Stop empties it.
+	// Dir is a private directory (0700) for the bundle, the root directory and gVisor's state. Stop empties it.
 	Dir string
 	// OverlayDir holds the unlinked files behind the writable layer.
 	OverlayDir string
@@ -29,20 +28,20 @@ type Config struct {
 	RootImage string
 	// Restore is a directory that SaveFS filled, or "" for a fresh filesystem.
 	Restore string
-	// Image is called when everything is made for the sandbox to begin. It returns a directory that Checkpoint filled: the
-	// sandbox resumes from there, as a copy. The limits must be those of the one it was made of, Memory and CPU
-	// apart. nil is a new sandbox; with Image there is no Restore.
+	// Image returns a directory that Checkpoint filled. The sandbox resumes from it as a copy. Start calls Image after all
+	// other preparations. The limits, except for Memory and CPU, must be those of the checkpointed sandbox. nil is a new
+	// sandbox. Image excludes Restore.
 	Image func(context.Context) (dir string, err error)
 	// Network gives the sandbox an interface; nil means loopback only.
 	Network *Network
 
-	// Volumes are host directories that the sandbox sees.
+	// Volumes are host directories that are visible in the sandbox.
 	Volumes []Volume
 
 	Hostname string
 	Env      []string
 	Limits   Limits
-	// Log is where gVisor's own messages go; nil discards them.
+	// Log receives gVisor's messages; nil discards them.
 	Log *os.File
 }
 
@@ -62,7 +61,7 @@ type Network struct {
 	Bits             int
 }
 
-// Limits bound what the sandbox uses; 0 means no limit of its own.
+// Limits bound the sandbox's resources; 0 means no limit.
 type Limits struct {
 	CPU       float64 // cores
 	Memory    int64   // bytes
@@ -78,26 +77,27 @@ type Command struct {
 	Dir  string
 	UID  uint32
 	GID  uint32
-	// Groups are supplementary.
+	// Groups are the supplementary groups.
 	Groups []uint32
-	// Files become descriptors 0, 1, 2, 3 … They are pipes, sockets or terminals,
-	// never regular files: the sentry writes at an offset of its own. The caller closes its copies.
+	// Files become descriptors 0, 1, 2, 3 … They must be pipes, sockets or terminals. Regular files do not work, because
+	// the sentry writes at its own offset. The caller closes its copies.
 	Files []*os.File
 	// Program, when set, is a static binary to execute in place of Argv[0].
 	Program *os.File
-	// Hidden lets no process inside trace the program, root's neither. It is for a helper that starts no program itself.
+	// Hidden prevents all processes inside, also those of root, from tracing the program. It is for helpers that start no
+	// programs.
 	Hidden bool
-	// admin adds the capability to name the sandbox.
+	// admin adds the capability to set the host name.
 	admin bool
 }
 
-// Exit is how a process ended: by Signal when that is not 0, else with Code.
+// Exit is the exit status of a process: Signal if that is not 0, else Code.
 type Exit struct {
 	Code   int
 	Signal syscall.Signal
 }
 
-// Usage is what the whole sandbox uses.
+// Usage is the resource usage of the whole sandbox.
 type Usage struct {
 	CPU       time.Duration
 	Memory    int64

@@ -24,11 +24,11 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// inside says to this program that it is in its namespaces.
+// inside is the variable that is set when this program runs in its namespaces.
 const inside = "SB_TEST_INSIDE"
 
-// The tests run in a mount namespace of their own, as a supervisor does, and as
-// an ordinary user in a user namespace, too. The sentry is a static build of sb-runtime.
+// The tests run in their own mount namespace, like a supervisor. For an ordinary user they also run in a user
+// namespace. The sentry is a static build of sb-runtime.
 func TestMain(m *testing.M) {
 	if os.Getenv(inside) != "" {
 		os.Exit(m.Run())
@@ -64,7 +64,7 @@ const testPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
 
 func start(tb testing.TB, change func(*Config)) *Box {
 	tb.Helper()
-	// Short: gVisor's socket is in it, and what does not fit is mounted, which one process cannot do twice.
+	// The name is short, because gVisor's socket is in it. stateDir mounts a longer one, which works once in a process.
 	dir, err := os.MkdirTemp("/tmp", "sb-engine-") //nolint:usetesting // a short name is needed
 	if err != nil {
 		tb.Fatal(err)
@@ -116,7 +116,7 @@ func ended(tb testing.TB, process waiter) (Exit, error) {
 	return got.exit, got.err
 }
 
-// run executes argv and returns what it wrote and how it ended.
+// run executes argv and returns its output and its exit.
 func run(tb testing.TB, box *Box, argv ...string) (string, Exit) {
 	tb.Helper()
 	null, err := os.Open(os.DevNull)

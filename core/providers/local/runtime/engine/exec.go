@@ -25,14 +25,14 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/program"
 )
 
-// Process is a program that was started inside.
+// Process is a started program in the sandbox.
 type Process struct {
 	box *Box
 	pid int32
 }
 
-// Exec starts a program. When it cannot be started the error wraps program.ErrNotFound or program.ErrNotExecutable
-// where that is why, and is a *core.Error of KindNotFound where the directory to work in is not there.
+// Exec starts a program. The error wraps program.ErrNotFound or program.ErrNotExecutable if that is the reason. It is a
+// *core.Error of KindNotFound if the working directory does not exist.
 func (b *Box) Exec(ctx context.Context, c Command) (*Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (b *Box) Exec(ctx context.Context, c Command) (*Process, error) {
 	return process, nil
 }
 
-// execCapabilities gives root what root has in the sandbox, and others nothing.
+// execCapabilities returns the sandbox's capabilities for root, and none for other users.
 func execCapabilities(c Command) *auth.TaskCapabilities {
 	var set auth.CapabilitySet
 	for _, one := range []linux.Capability{
@@ -81,15 +81,14 @@ func execCapabilities(c Command) *auth.TaskCapabilities {
 		caps.PermittedCaps, caps.EffectiveCaps = set, set
 	}
 	if c.Hidden {
-		// A process may be traced by those that have its capabilities (ptrace(2)). Nothing inside has this one, which gVisor
-		// gives no meaning.
+		// Only processes with the same capabilities may trace a process (ptrace(2)). No process inside has this capability,
+		// which has no effect in gVisor.
 		caps.PermittedCaps |= auth.CapabilitySetOf(linux.CAP_WAKE_ALARM)
 	}
 	return caps
 }
 
-// whyNotStarted looks for the program as the sandbox's kernel did, since only an
-// error's text comes back from there.
+// whyNotStarted looks for the program as the sandbox's kernel did, because the kernel returns only an error's text.
 func (b *Box) whyNotStarted(ctx context.Context, c Command, cause error) error {
 	select {
 	case <-b.done:
@@ -106,7 +105,7 @@ func (b *Box) whyNotStarted(ctx context.Context, c Command, cause error) error {
 	for _, candidate := range candidates(c) {
 		mode, there, err := b.mode(ctx, candidate)
 		if err != nil {
-			return cause // nothing can be started, as in a sandbox that ends
+			return cause // no program can be started, as in an ending sandbox
 		}
 		found = found || there
 		if there && mode.IsRegular() && mode&0o111 != 0 {
@@ -119,7 +118,7 @@ func (b *Box) whyNotStarted(ctx context.Context, c Command, cause error) error {
 	return fmt.Errorf("%s: %w", c.Argv[0], program.ErrNotFound)
 }
 
-// checkDir says of the directory that a program was to work in if it is not there.
+// checkDir returns an error if a program's working directory does not exist.
 func (b *Box) checkDir(ctx context.Context, dir string) error {
 	if dir == "/" {
 		return nil
@@ -149,7 +148,7 @@ func candidates(c Command) []string {
 // statTimeout is how long sb-guest may take to describe a file.
 const statTimeout = 10 * time.Second
 
-// mode asks sb-guest inside whether a file is there, and for its mode.
+// mode runs sb-guest inside to get a file's mode. there reports whether the file exists.
 func (b *Box) mode(ctx context.Context, name string) (mode os.FileMode, there bool, err error) {
 	name = path.Clean(name)
 	if !path.IsAbs(name) {
@@ -176,7 +175,7 @@ func (b *Box) mode(ctx context.Context, name string) (mode os.FileMode, there bo
 	if err != nil {
 		return 0, false, err
 	}
-	// Who is root inside can stop the helper.
+	// Processes of root inside can stop the helper.
 	_ = out.SetReadDeadline(time.Now().Add(statTimeout))
 	info, readErr := guest.DecodeStat(out, name)
 	if readErr != nil {
@@ -189,14 +188,13 @@ func (b *Box) mode(ctx context.Context, name string) (mode os.FileMode, there bo
 	return info.Mode, true, nil
 }
 
-// Guest is the helper program, for Command.Program.
+// Guest returns the helper program, for Command.Program.
 func (b *Box) Guest() *os.File { return b.guest }
 
-// PID is the process's id inside.
+// PID returns the process's id in the sandbox.
 func (p *Process) PID() int { return int(p.pid) }
 
-// Wait blocks until the process ended. It may be called once. When the sandbox ends
-// first it returns an error.
+// Wait blocks until the process has ended. It may be called once. It returns an error if the sandbox ends first.
 func (p *Process) Wait() (Exit, error) {
 	var status unix.WaitStatus
 	err := p.box.call(func(c *container.Container) (err error) {
@@ -212,7 +210,7 @@ func (p *Process) Wait() (Exit, error) {
 	return Exit{Code: status.ExitStatus()}, nil
 }
 
-// Signal sends a signal to the process; one that has ended is no error.
+// Signal sends a signal to the process. It returns no error for a process that has ended.
 func (p *Process) Signal(signal syscall.Signal) error {
 	return p.box.signalProcess(signal, p.pid)
 }
@@ -230,8 +228,8 @@ func (b *Box) signalGroup(signal syscall.Signal, pid int32) error {
 	return b.call(func(c *container.Container) error { return c.SignalProcessGroup(signal, pid) })
 }
 
-// ReadFile writes a file's content to w, a pipe or socket, without starting a
-// process inside. The file is opened with the rights of root inside.
+// ReadFile writes a file's content to w, a pipe or socket, without starting a process inside. It opens the file with
+// the rights of root inside.
 func (b *Box) ReadFile(name string, w *os.File) error {
 	return b.call(func(c *container.Container) error {
 		conn, err := client.ConnectTo(c.Sandbox.GetControlSocketPath())
@@ -245,8 +243,8 @@ func (b *Box) ReadFile(name string, w *os.File) error {
 	})
 }
 
-// SignalAll sends a signal to every process inside but the first: that one may not have come so far yet that no signal
-// ends it.
+// SignalAll sends a signal to every process inside except for the first one. The signal could end the first process if
+// that has just started.
 func (b *Box) SignalAll(signal syscall.Signal) error {
 	return b.call(func(c *container.Container) error {
 		processes, err := c.Processes()

@@ -14,20 +14,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The host image is an allow-list: what is not named here does not exist for the
-// sandbox. Homes, /root, /srv, /var, /run, mail, keys and credentials are not named.
+// The host image is an allow-list: other files do not exist for the sandbox. Homes, /root, /srv, /var, /run, mail, keys
+// and credentials are not on the list.
 
-// hostTrees are shown read-only. What of them other users could not read is not shown, nor what is mounted below them
-// except hostMounts: see package hostview.
+// hostTrees are shown read-only. Two parts are not shown: files that other users cannot read, and mounts below the
+// trees except hostMounts. See package hostview.
 func hostTrees() []string {
 	return []string{"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt", "var/lib/dpkg", "var/lib/python"}
 }
 
-// hostMounts are the directories below hostTrees that may be file systems of their own.
+// hostMounts are the directories below hostTrees that may be mount points.
 func hostMounts() []string { return []string{"/usr/local", "/usr/share"} }
 
-// hostConfigs are the entries of /etc that programs need and that hold no secrets;
-// they may be patterns.
+// hostConfigs are the entries of /etc that programs need and that hold no secrets. They may be patterns.
 func hostConfigs() []string {
 	return strings.Fields(`alternatives bash.bashrc ca-certificates ca-certificates.conf crypto-policies
 		debian_version default/locale fonts gai.conf gcrypt host.conf inputrc issue java-* ld.so.cache
@@ -37,9 +36,9 @@ func hostConfigs() []string {
 		ssl/ct_log_list.cnf system-release terminfo timezone vim xattr.conf xdg zsh*`)
 }
 
-// skeleton are the directories that every sandbox has, with their modes. The one in /tmp keeps
-// gVisor from mounting a filesystem in memory there, which no disk limit would bound. The home of "user" is
-// everybody's: where this machine's user is the only one that is mapped it cannot be given away.
+// skeleton are the directories of every sandbox, with their modes. The directory in /tmp prevents gVisor from mounting
+// a filesystem in memory there, which disk limits would not bound. All users can write to the home of "user": if only
+// this machine's user is mapped, the home cannot have another owner.
 func skeleton() map[string]fs.FileMode {
 	return map[string]fs.FileMode{
 		"dev": 0o755, "proc": 0o555, "sys": 0o555, "etc": 0o755, "home": 0o755, "home/user": 0o777 | fs.ModeSticky,
@@ -51,8 +50,8 @@ func skeleton() map[string]fs.FileMode {
 	}
 }
 
-// buildHostRoot makes the view of this machine's programs at dir, which exists. It
-// must run in a mount namespace of its own; the namespace's end removes the view.
+// buildHostRoot makes the view of this machine's programs at dir, an existing directory. The process must be in its own
+// mount namespace, whose end removes the view.
 func buildHostRoot(dir string, config Config) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
@@ -88,9 +87,8 @@ func buildHostRoot(dir string, config Config) error {
 	return writeIdentity(filepath.Join(dir, "etc"), config)
 }
 
-// show makes the host's /name visible at dir/name: a symbolic link as it is,
-// anything else as a read-only view. What the host does not have, or this user
-// or others may not see, is left out.
+// show makes the host's /name visible at dir/name. It copies a symbolic link, and mounts other files read-only. It
+// leaves out files that do not exist, or that this user or others may not see.
 func show(dir, name string) error {
 	source, target := filepath.Join("/", name), filepath.Join(dir, name)
 	if open, err := othersEnter(filepath.Dir(source)); err != nil || !open {
@@ -126,7 +124,7 @@ func show(dir, name string) error {
 	return bindReadOnly(source, target)
 }
 
-// othersEnter says whether other users of this machine may enter a directory and those above it.
+// othersEnter reports whether other users of this machine may enter a directory and those above it.
 func othersEnter(dir string) (bool, error) {
 	for ; ; dir = filepath.Dir(dir) {
 		info, err := os.Stat(dir)
@@ -166,7 +164,7 @@ func bindReadOnly(source, target string) error {
 	return nil
 }
 
-// writeIdentity writes the files of /etc that are the sandbox's own.
+// writeIdentity writes the sandbox's own files in /etc.
 func writeIdentity(etc string, config Config) error {
 	files := identity(config)
 	maps.Copy(files, map[string]string{
@@ -186,7 +184,7 @@ func writeIdentity(etc string, config Config) error {
 	return nil
 }
 
-// identity has the files of /etc that tell a sandbox its names, and where it asks for others.
+// identity returns the files of /etc with the sandbox's names and its resolver.
 func identity(config Config) map[string]string {
 	resolver := ""
 	if config.Network != nil {

@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 )
 
-// lower is what lies below the writable layer. Names are absolute paths in the sandbox; no link is followed.
+// lower has the files below the writable layer. Names are absolute paths in the sandbox. Links are not followed.
 type lower interface {
 	Lstat(name string) (fs.FileInfo, error)
 	ReadDir(name string) ([]fs.DirEntry, error)
 }
 
-// hostLower is the view of this machine, at a directory.
+// hostLower is the directory of the view of this machine.
 type hostLower string
 
 func (l hostLower) Lstat(name string) (fs.FileInfo, error) {

@@ -49,8 +49,8 @@ func (l *links) close() {
 	}
 }
 
-// links describes the loopback and, where there is a network, its interface. Without a link address that carries bare
-// IP packets.
+// links describes the loopback and, if there is a network, its interface. The interface has no link address, so it
+// carries bare IP packets.
 func (n *Network) links() (*links, error) {
 	if n == nil {
 		return &links{boot.CreateLinksAndRoutesArgs{LoopbackLinks: []boot.LoopbackLink{boot.DefaultLoopbackLink}}}, nil
@@ -79,8 +79,8 @@ func (n *Network) links() (*links, error) {
 	}}, nil
 }
 
-// Dial connects to a TCP port inside, one that listens on the sandbox's loopback included: sb-guest connects there and
-// carries the bytes. It does not use gVisor's own forward, which loses what a short write leaves over
+// Dial connects to a TCP port inside. The port may also listen on the sandbox's loopback, because sb-guest connects to
+// it inside and copies the bytes. Dial does not use gVisor's port forwarding, which loses bytes after a short write
 // (runsc/boot/portforward, doCopy).
 func (b *Box) Dial(ctx context.Context, port uint16) (net.Conn, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -117,7 +117,7 @@ func (b *Box) Dial(ctx context.Context, port uint16) (net.Conn, error) {
 	return carried, nil
 }
 
-// carried is a connection that a process inside carries; it ends with the connection, whatever the other end does.
+// carried is a connection that a process inside carries. Close also ends that process.
 type carried struct {
 	net.Conn
 	helper *Process
@@ -127,7 +127,7 @@ type carried struct {
 func (c *carried) Close() error {
 	err := c.Conn.Close()
 	c.once.Do(func() {
-		// The sandbox may have ended, and the helper with it.
+		// The error does not matter: the sandbox may have ended.
 		_ = c.helper.Signal(unix.SIGKILL)
 		_, _ = c.helper.Wait()
 	})

@@ -22,7 +22,7 @@ import (
 	"gvisor.dev/gvisor/runsc/boot"
 )
 
-// rootImage is an EROFS file, read as the sandbox's kernel reads it.
+// rootImage is an EROFS file. It is read with the code of the sandbox's kernel.
 type rootImage struct{ image *erofs.Image }
 
 var _ lower = rootImage{}
@@ -40,7 +40,7 @@ func openRootImage(path string) (*rootImage, error) {
 	return &rootImage{image}, nil
 }
 
-// inode finds a file. A link on the way is not followed: nothing lies below it.
+// inode finds a file. It does not follow links, so there are no files below a link.
 func (r rootImage) inode(name string) (erofs.Inode, error) {
 	at, err := r.image.Inode(r.image.RootNid())
 	for part := range strings.SplitSeq(strings.Trim(name, "/"), "/") {
@@ -128,7 +128,7 @@ func (f rootFile) Mode() fs.FileMode {
 	return mode
 }
 
-// check refuses an image whose mount points are links. Root inside could replace a link, and with it sb-guest.
+// check returns an error if a mount point of the image is a link. Root inside could replace a link, and so sb-guest.
 func (r rootImage) check() error {
 	for _, name := range []string{"/dev", "/proc", "/sys"} {
 		info, err := r.Lstat(name)
@@ -142,8 +142,8 @@ func (r rootImage) check() error {
 	return nil
 }
 
-// buildImageRoot makes the files at dir that a sandbox from an image has of its own. They are in memory, few and small,
-// because the sandbox can write to them.
+// buildImageRoot makes the sandbox's own files at dir, for a sandbox from an image. They are in memory. Their number
+// and size are limited, because the sandbox can write to them.
 func buildImageRoot(dir string, config Config) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
@@ -161,7 +161,7 @@ func buildImageRoot(dir string, config Config) error {
 	return nil
 }
 
-// identityMounts shows the files of buildImageRoot in the sandbox's /etc, where the image has files to mount on.
+// identityMounts mounts the files of buildImageRoot in the sandbox's /etc. The image has files there as mount points.
 func identityMounts(root string) []specs.Mount {
 	var mounts []specs.Mount
 	for _, name := range []string{"hostname", "hosts", "resolv.conf"} {
@@ -178,7 +178,8 @@ func (c Config) rootAnnotations() map[string]string {
 	annotations := map[string]string{
 		boot.RootfsPrefix + "type":   "erofs",
 		boot.RootfsPrefix + "source": c.RootImage,
-		// The directory is that of runtimeConfig. This value is compared when a checkpoint continues elsewhere.
+		// runtimeConfig sets the actual directory. This value must not change, because a resume from a checkpoint compares
+		// it.
 		boot.RootfsPrefix + "overlay": "dir=/",
 	}
 	if c.Limits.Disk > 0 {
@@ -187,10 +188,10 @@ func (c Config) rootAnnotations() map[string]string {
 	return annotations
 }
 
-// allowRootImage lets this process, a gofer that has not set up its root yet, do so although gVisor's kernel reads the
-// root itself. Such a gofer makes the mount of its root unbindable, and then binds a directory of it, which fails with
-// EINVAL. So the call that makes a mount unbindable does nothing here. It only saves a bind mount that follows from
-// copying this mount, too, and the copy leaves with the old root.
+// allowRootImage enables a gofer to set up its root if gVisor's kernel reads the root from an image. Such a gofer makes
+// the mount of its root unbindable. It then binds a directory of that mount, which fails with EINVAL. So the filter
+// turns the call that makes a mount unbindable into a no-op. Without that call a bind mount also copies this mount, and
+// the copy disappears with the old root.
 func allowRootImage(argv []string) error {
 	if !slices.ContainsFunc(argv, func(arg string) bool { return strings.HasPrefix(arg, "--gofer-mount-confs=erofs:") }) ||
 		slices.Contains(argv, "--setup-root=false") {

@@ -10,8 +10,8 @@ import (
 	"gvisor.dev/gvisor/runsc/sandbox"
 )
 
-// SaveFS writes the sandbox's filesystem to dir, an empty directory, while the
-// sandbox keeps running. Config.Restore takes it. The files in dir are durable only once the caller syncs them.
+// SaveFS writes the sandbox's filesystem to dir, an empty directory, while the sandbox keeps running. Config.Restore
+// accepts dir. The files in dir are durable only after the caller syncs them.
 func (b *Box) SaveFS(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

@@ -9,9 +9,9 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/kernel"
 )
 
-// sendBrokenPipes makes the system calls that write send SIGPIPE when nothing reads the other end any more, as
-// signal(7) and write(2) say. gVisor sends it only for pipes that were made inside (gvisor.dev/issue/161), and the
-// streams of a command are pipes of the host. Call it in the sentry, before it starts.
+// sendBrokenPipes makes writing system calls send SIGPIPE if the other end has no reader, as in signal(7) and write(2).
+// gVisor sends it only for pipes from inside (gvisor.dev/issue/161), but the streams of a command are pipes of the
+// host. Call it in the sentry, before the sentry starts.
 func sendBrokenPipes() {
 	for _, table := range kernel.SyscallTables() {
 		for number, call := range table.Table {
@@ -21,12 +21,12 @@ func sendBrokenPipes() {
 				table.Table[number] = call
 			}
 		}
-		table.Init() // it copies the functions to where they are looked up
+		table.Init() // it copies the functions to the lookup table
 	}
 }
 
-// withBrokenPipe sends SIGPIPE to a task whose call fails with EPIPE. A signal that was sent already is pending, and is
-// not delivered twice.
+// withBrokenPipe sends SIGPIPE to a task whose call fails with EPIPE. If gVisor has sent the signal already, it is
+// pending, and is not delivered twice.
 func withBrokenPipe(fn kernel.SyscallFn) kernel.SyscallFn {
 	return func(t *kernel.Task, number uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
 		n, control, err := fn(t, number, args)

@@ -4,12 +4,12 @@ package engine
 
 import "golang.org/x/sys/unix"
 
-// noSpace is an error of gVisor's, which has only a text, on a disk that is full. It is unix.ENOSPC.
+// noSpace wraps an error of gVisor on a full disk as unix.ENOSPC, because gVisor's error is only a text.
 type noSpace struct{ error }
 
 func (noSpace) Unwrap() error { return unix.ENOSPC }
 
-// written says of a failure to write in dir if it is the disk's.
+// written wraps err as noSpace if the disk of dir is full.
 func written(dir string, err error) error {
 	const nothing = 64 << 10 // bytes: no file of gVisor's fits
 	var disk unix.Statfs_t

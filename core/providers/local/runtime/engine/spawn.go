@@ -19,16 +19,16 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/program"
 )
 
-// maxReports bounds the reports about a command: there are two. Root inside may forge them.
+// maxReports bounds the size of the two reports about a command, because root inside may forge them.
 const maxReports = 2 * guest.MaxReport
 
-// seen is a command line of sb-guest for the one that the sandbox sees.
+// seen returns a command line for sb-guest at its path in the sandbox.
 func seen(argv []string) []string { return append([]string{GuestPath}, argv[1:]...) }
 
 // spawnPatience is how long the sandbox's first process may take to start a command. The helper waits 10 s for it.
 const spawnPatience = 30 * time.Second
 
-// Spawned is a command that the sandbox's first process runs.
+// Spawned is a command that is a child of the sandbox's first process.
 type Spawned struct {
 	box     *Box
 	pid     int32
@@ -37,9 +37,9 @@ type Spawned struct {
 	helper  *Process
 }
 
-// Spawn has the sandbox's first process run a command, or with Attach finds one that it runs, for instance in a sandbox
-// that Checkpoint was made of. Its outputs go to stdout and stderr, the ends of pipes; the caller closes its own
-// copies. When it cannot be started the error is as Exec's.
+// Spawn makes the sandbox's first process run a command. With Attach it finds a running command, for instance in a
+// sandbox that was resumed from a checkpoint. The command writes to stdout and stderr, the ends of pipes. The caller
+// closes its copies. If the command cannot be started, the error is as for Exec.
 func (b *Box) Spawn(ctx context.Context, request guest.Spawn, stdout, stderr *os.File) (_ *Spawned, err error) {
 	line, err := request.Encode()
 	if err != nil {
@@ -75,7 +75,7 @@ func (b *Box) Spawn(ctx context.Context, request guest.Spawn, stdout, stderr *os
 	}
 	_ = to.Close()
 	s := &Spawned{box: b, pipe: from, reports: json.NewDecoder(io.LimitReader(from, maxReports)), helper: helper}
-	// Root inside may have put a process of its own in the first one's place.
+	// Root inside may have replaced the first process.
 	ctx, cancel := context.WithTimeout(ctx, spawnPatience)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = from.SetReadDeadline(time.Unix(1, 0)) })
@@ -112,7 +112,7 @@ func (b *Box) whyNotSpawned(ctx context.Context, request guest.Spawn, report gue
 	return err
 }
 
-// Wait blocks until the command ended. It may be called once. When the sandbox ends first it returns an error.
+// Wait blocks until the command has ended. It may be called once. It returns an error if the sandbox ends first.
 func (s *Spawned) Wait() (Exit, error) {
 	var report guest.SpawnReport
 	decodeErr := s.reports.Decode(&report)
@@ -131,7 +131,7 @@ func (s *Spawned) Wait() (Exit, error) {
 	return Exit{Code: report.Exit.Code}, nil
 }
 
-// Signal sends a signal to the command; one that has ended is no error.
+// Signal sends a signal to the command. It returns no error for a command that has ended.
 func (s *Spawned) Signal(signal syscall.Signal) error {
 	return s.box.signalProcess(signal, s.pid)
 }

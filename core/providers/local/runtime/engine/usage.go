@@ -17,8 +17,8 @@ import (
 	"gvisor.dev/gvisor/runsc/container"
 )
 
-// Memory is what the sandbox's processes and its files in memory use, in bytes; what
-// it only caches does not count. It is cheap enough to be asked for ten times a second.
+// Memory returns the memory of the sandbox's processes and its files in memory, in bytes, without caches. It is cheap
+// enough for many calls a second.
 func (b *Box) Memory() (int64, error) {
 	var used int64
 	err := b.call(func(c *container.Container) error {
@@ -30,8 +30,8 @@ func (b *Box) Memory() (int64, error) {
 	return used, err
 }
 
-// Overhead is the memory of the sandbox's kernel, its file server and this process, in bytes. A sandbox can make it
-// grow, by pipes and connections without a reader. The call is as cheap as Memory.
+// Overhead returns the memory of the sandbox's kernel, its file server and this process, in bytes. A sandbox can
+// increase it, by pipes and connections without a reader. The call is as cheap as Memory.
 func (b *Box) Overhead() (int64, error) {
 	held, err := anonymous(os.Getpid())
 	for _, process := range b.processes {
@@ -41,7 +41,7 @@ func (b *Box) Overhead() (int64, error) {
 	return held, err
 }
 
-// anonymous is the memory of a process that is no file's, in bytes: proc_pid_statm(5).
+// anonymous returns the memory of a process without mapped files, in bytes: proc_pid_statm(5).
 func anonymous(pid int) (int64, error) {
 	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
@@ -75,14 +75,14 @@ func (b *Box) Usage() (Usage, error) {
 	return u, err
 }
 
-// Disk is what the sandbox has written to its filesystem, in bytes.
+// Disk returns the size of the writable layer on disk, in bytes.
 func (b *Box) Disk() (int64, error) {
 	var stat unix.Stat_t
 	err := b.call(func(*container.Container) error { return unix.Fstat(int(b.overlay.Fd()), &stat) })
 	return stat.Blocks * 512, err
 }
 
-// openOverlay opens the unlinked file behind the writable layer, of which the sentry has a descriptor.
+// openOverlay opens the unlinked file behind the writable layer through the sentry's descriptor.
 func openOverlay(pid int, dir string) (*os.File, error) {
 	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	if err != nil {
@@ -101,7 +101,7 @@ func openOverlay(pid int, dir string) (*os.File, error) {
 	return nil, fmt.Errorf("the writable layer of process %d is not open", pid)
 }
 
-// treeTime is the processor time that a process and all below it used.
+// treeTime returns the processor time of a process and its descendants.
 func treeTime(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

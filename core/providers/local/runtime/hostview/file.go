@@ -14,15 +14,15 @@ import (
 	"gvisor.dev/gvisor/pkg/marshal/primitive"
 )
 
-// file is a file of the view that the sandbox's kernel has looked up.
+// file is a file of the view after a lookup by the sandbox's kernel.
 type file struct {
 	lisafs.ControlFD
 	readOnly
 
 	view *view
-	// fd is open for reading if the file is a regular one, else with O_PATH.
+	// fd is open for reading if the file is a regular file, else with O_PATH.
 	fd   int
-	attr unix.Statx_t // as it was when the file was looked up
+	attr unix.Statx_t // at the time of the lookup
 }
 
 var _ lisafs.ControlFDImpl = (*file)(nil)
@@ -64,7 +64,7 @@ func (f *file) Walk(name string) (*lisafs.ControlFD, lisafs.Statx, error) {
 	return child.FD(), answer(attr), nil
 }
 
-// open opens what is called name in a directory and shown. It never opens a device or a pipe.
+// open opens the entry name of a directory, if it is shown. It never opens a device or a pipe.
 func (v *view) open(
 	dirFD int, dir unix.Statx_t, path func() string, name string,
 ) (fd int, attr unix.Statx_t, err error) {
@@ -78,7 +78,7 @@ func (v *view) open(
 	if fd, err = unix.Openat(dirFD, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err != nil {
 		return -1, attr, err
 	}
-	// Another file may be there by now.
+	// Another file may have replaced it.
 	regular := isRegular(attr)
 	if attr, err = stat(fd, ""); err == nil && (isRegular(attr) != regular || !v.shows(dir, path, name, attr)) {
 		err = unix.ENOENT
@@ -90,7 +90,7 @@ func (v *view) open(
 	return fd, attr, nil
 }
 
-// look returns the attributes of what is called name in a directory; what is not shown is not there.
+// look returns the attributes of the entry name of a directory. The error is ENOENT for a file that is not shown.
 func (v *view) look(dirFD int, dir unix.Statx_t, path func() string, name string) (unix.Statx_t, error) {
 	attr, err := stat(dirFD, name)
 	if errors.Is(err, unix.EACCES) || err == nil && !v.shows(dir, path, name, attr) {
@@ -121,7 +121,7 @@ func (f *file) WalkStat(names lisafs.StringArray, record func(lisafs.Statx)) err
 		}
 		next, child, err := f.view.open(at, attr, func() string { return dir }, name)
 		if errors.Is(err, unix.ENOENT) {
-			return nil // the answer is how far it went
+			return nil // the answer is the part that was found
 		}
 		if err != nil {
 			return err
@@ -145,9 +145,9 @@ func (f *file) Open(flags uint32) (*lisafs.OpenFD, int, error) {
 		if opened.fd, err = unix.Dup(f.fd); err != nil {
 			return nil, -1, err
 		}
-		donated, _ = unix.Dup(f.fd) // without it the kernel inside reads through here
+		donated, _ = unix.Dup(f.fd) // without it the kernel inside reads through this server
 	case unix.S_IFDIR:
-		// A descriptor of its own has a position of its own. Others' rights are those of lists.
+		// A new descriptor has its own position. lists checks the rights of other users.
 		opened.fd, err = unix.Openat(f.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err == unix.EACCES {
 			opened.fd, err = unix.Dup(f.fd)
@@ -181,7 +181,7 @@ func (f *file) Readlink(buffer func(uint32) []byte) (uint16, error) {
 	return uint16(max(n, 0)), err //nolint:gosec // a path
 }
 
-// GetXattr implements lisafs.ControlFDImpl. Only regular files have attributes here.
+// GetXattr implements lisafs.ControlFDImpl. Only regular files have extended attributes here.
 func (f *file) GetXattr(name string, size uint32, buffer func(uint32) []byte) (uint16, error) {
 	if !f.IsRegular() {
 		return 0, unix.ENODATA
@@ -212,7 +212,7 @@ func (f *file) ListXattr(uint64) (lisafs.StringArray, error) {
 	return names, nil
 }
 
-// open is a file that is open.
+// open is an open file.
 type open struct {
 	lisafs.OpenFD
 

@@ -11,8 +11,8 @@ import (
 	"gvisor.dev/gvisor/runsc/fsgofer/extension"
 )
 
-// Extension makes gVisor's gofer serve the root of a sandbox by this package. Mounts are paths in the sandbox at which
-// another file system of the host is shown although it lies below a shown directory.
+// Extension makes gVisor's gofer serve the root of a sandbox with this package. Mounts are paths in the sandbox. Mounts
+// of the host at these paths are shown, although they are below a shown directory.
 type Extension struct{ Mounts []string }
 
 var _ extension.Extension = Extension{}
@@ -20,7 +20,7 @@ var _ extension.Extension = Extension{}
 // Name implements extension.Extension.
 func (Extension) Name() string { return "hostview" }
 
-// TryHandleMount implements extension.Extension. Volumes are left to gVisor's own server.
+// TryHandleMount implements extension.Extension. gVisor's own server serves volumes.
 func (e Extension) TryHandleMount(
 	_ *specs.Spec, mount *specs.Mount, mountPath string, readonly bool,
 ) (lisafs.ConnectionImpl, lisafs.ConnectionOpts, error) {
@@ -37,7 +37,7 @@ func (Extension) SeccompRules() seccomp.SyscallRules {
 	return seccomp.MakeSyscallRules(map[uintptr]seccomp.SyscallRule{unix.SYS_STATX: seccomp.MatchAll{}})
 }
 
-// connection is the sandbox's kernel, as far as it reads this view.
+// connection is a connection of the sandbox's kernel to this view.
 type connection struct{ named []string }
 
 var _ lisafs.ConnectionImpl = (*connection)(nil)
@@ -62,7 +62,7 @@ func (c *connection) Mount(conn *lisafs.Connection, root *lisafs.Node) (*lisafs.
 // MaxMessageSize implements lisafs.ConnectionImpl.
 func (*connection) MaxMessageSize() uint32 { return lisafs.MaxMessageSize() }
 
-// SupportedMessages implements lisafs.ConnectionImpl. None of them writes.
+// SupportedMessages implements lisafs.ConnectionImpl. No message writes.
 func (*connection) SupportedMessages() []lisafs.MID {
 	return []lisafs.MID{
 		lisafs.Mount, lisafs.Channel, lisafs.FStat, lisafs.Walk, lisafs.WalkStat, lisafs.OpenAt, lisafs.Close, lisafs.FSync,

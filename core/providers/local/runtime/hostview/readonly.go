@@ -9,7 +9,7 @@ import (
 	"gvisor.dev/gvisor/pkg/lisafs"
 )
 
-// readOnly is the part of lisafs.ControlFDImpl that writes or connects: none of it is to be had.
+// readOnly is the part of lisafs.ControlFDImpl that writes or connects. All its methods return errors.
 type readOnly struct{}
 
 func (readOnly) SetStat(req lisafs.SetStatReq) (uint32, error) { return req.Mask, unix.EROFS }

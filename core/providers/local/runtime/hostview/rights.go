@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// view decides what of the host is shown.
+// view decides which files of the host are shown.
 type view struct {
-	skeleton uint64 // the mount that the view is made of: all that is in it is ours, and what is mounted in it was named
+	skeleton uint64 // the view's own mount: its files are shown, and all mounts in it are listed
 	named    []string
 }
 
@@ -20,7 +20,7 @@ const (
 	othersEnter = 0o001
 )
 
-// shows says whether what is called name in a directory is shown.
+// shows reports whether the entry name of a directory is shown.
 func (v *view) shows(parent unix.Statx_t, dir func() string, name string, child unix.Statx_t) bool {
 	if !v.lists(parent) {
 		return false
@@ -31,7 +31,8 @@ func (v *view) shows(parent unix.Statx_t, dir func() string, name string, child 
 	return child.Mnt_id == v.skeleton || child.Mode&unix.S_IFMT != unix.S_IFREG || child.Mode&othersRead != 0
 }
 
-// lists says whether the files in a directory are shown: the sandbox's kernel takes a list of them for complete.
+// lists reports whether files in a directory are shown. A directory that others may enter but not list shows none,
+// because the sandbox's kernel treats a list as complete.
 func (v *view) lists(dir unix.Statx_t) bool {
 	return dir.Mnt_id == v.skeleton || dir.Mode&othersRead != 0 && dir.Mode&othersEnter != 0
 }

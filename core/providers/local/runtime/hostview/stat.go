@@ -9,8 +9,8 @@ import (
 	"gvisor.dev/gvisor/pkg/lisafs"
 )
 
-// stat returns the attributes of what is called name in the directory fd, or of fd where name is "". It follows no link
-// and has nothing mounted.
+// stat returns the attributes of the entry name in the directory fd, or of fd if name is "". It does not follow links
+// or trigger automounts.
 func stat(fd int, name string) (attr unix.Statx_t, err error) {
 	const flags = unix.AT_EMPTY_PATH | unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
 	err = unix.Statx(fd, name, flags, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &attr)
@@ -24,7 +24,7 @@ func isRegular(attr unix.Statx_t) bool { return attr.Mode&unix.S_IFMT == unix.S_
 
 func mode(attr unix.Statx_t) linux.FileMode { return linux.FileMode(attr.Mode) }
 
-// answer is what the sandbox's kernel is sent.
+// answer returns the answer to the sandbox's kernel.
 func answer(attr unix.Statx_t) lisafs.Statx {
 	return lisafs.Statx{
 		Mask: unix.STATX_BASIC_STATS, Mode: attr.Mode, Ino: attr.Ino, Nlink: attr.Nlink, UID: attr.Uid, GID: attr.Gid,

@@ -9,12 +9,13 @@ import (
 	"strings"
 )
 
-// AllowList is the policy of an allow-list: of what another policy allows, only what the list names. A domain on it may
-// be asked for, and connected to by its name. Its addresses may not be: others are served there, too.
+// AllowList is the policy of an allow-list. It allows a flow if another policy allows it, and the list contains its
+// destination. A domain on the list can be resolved, and reached by its name. Its addresses are not allowed, because
+// they may serve other domains, too.
 type AllowList struct {
 	within   Policy
 	prefixes []netip.Prefix
-	domains  []string // "pypi.org", ".pypi.org" for what is below it, "" for each
+	domains  []string // "pypi.org", ".pypi.org" for its subdomains, "" for all
 }
 
 // NewAllowList makes the policy from CIDRs and domains ("pypi.org", "*.pypi.org").
@@ -52,7 +53,7 @@ func (l *AllowList) Allow(ctx context.Context, flow Flow) (bool, string) {
 	return true, ""
 }
 
-// isPrivate knows the addresses of private networks, and those behind a carrier's translation (RFC 6598).
+// isPrivate reports whether addr belongs to a private network, or to a carrier's address translation (RFC 6598).
 func isPrivate(addr netip.Addr) bool {
 	return addr.IsPrivate() || netip.MustParsePrefix("100.64.0.0/10").Contains(addr)
 }

@@ -20,11 +20,11 @@ import (
 
 const (
 	dnsPort = 53
-	// dnsIdle ends a client's flow that asks nothing.
+	// dnsIdle ends a client's flow without queries.
 	dnsIdle = 15 * time.Second
 	// dnsTry bounds the wait for one resolver.
 	dnsTry = 3 * time.Second
-	// maxQuestions bounds what a sandbox asks at the same time: each question costs a socket and a buffer here.
+	// maxQuestions bounds a sandbox's concurrent queries. Each query costs a socket and a buffer in this process.
 	maxQuestions = 512
 )
 
@@ -33,7 +33,7 @@ func isTimeout(err error) bool {
 	return ok && e.Timeout()
 }
 
-// serveDNSOverUDP answers the questions of one flow until it falls silent.
+// serveDNSOverUDP answers the queries of one flow until it is idle.
 func (s *Stack) serveDNSOverUDP(conn net.Conn) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -48,7 +48,7 @@ func (s *Stack) serveDNSOverUDP(conn net.Conn) {
 		select {
 		case s.asking <- struct{}{}:
 		default:
-			continue // dropped; resolvers ask again
+			continue // dropped; resolvers retry
 		}
 		wg.Go(func() {
 			defer func() { <-s.asking }()
@@ -59,7 +59,7 @@ func (s *Stack) serveDNSOverUDP(conn net.Conn) {
 	}
 }
 
-// serveDNSOverTCP answers the questions of one connection in turn.
+// serveDNSOverTCP answers the queries of one connection in order.
 func (s *Stack) serveDNSOverTCP(conn net.Conn) {
 	for {
 		_ = conn.SetDeadline(time.Now().Add(dnsIdle))
@@ -80,7 +80,7 @@ func (s *Stack) serveDNSOverTCP(conn net.Conn) {
 	}
 }
 
-// resolve returns the answer to query, or nil when it is not a question.
+// resolve returns the answer to query, or nil if it is not a query.
 func (s *Stack) resolve(query []byte, network string) []byte {
 	var parser dnsmessage.Parser
 	header, err := parser.Start(query)
@@ -95,7 +95,7 @@ func (s *Stack) resolve(query []byte, network string) []byte {
 		return failure(header, nil, dnsmessage.RCodeFormatError)
 	}
 	if _, err := parser.Question(); !errors.Is(err, dnsmessage.ErrSectionDone) {
-		return failure(header, nil, dnsmessage.RCodeFormatError) // one more would go on unseen
+		return failure(header, nil, dnsmessage.RCodeFormatError) // the policy would not see a second question
 	}
 	flow := Flow{
 		Proto: DNS, Dst: netip.AddrPortFrom(GatewayAddr(), dnsPort),
@@ -109,7 +109,7 @@ func (s *Stack) resolve(query []byte, network string) []byte {
 		return s.standInFor(header, question, query, network)
 	}
 	if byName && slices.Contains([]dnsmessage.Type{dnsmessage.TypeAAAA, typeSVCB, typeHTTPS}, question.Type) {
-		// There is no other way to the name than its stand-in, and no keys that would hide whom a connection asks.
+		// The stand-in is the only address of the name. Keys would hide the name that a connection requests.
 		return failure(header, &question, dnsmessage.RCodeSuccess)
 	}
 	answer, err := s.ask(s.ctx, query, network)
@@ -119,11 +119,11 @@ func (s *Stack) resolve(query []byte, network string) []byte {
 	return answer
 }
 
-// typeSVCB and typeHTTPS are RFC 9460's.
+// typeSVCB and typeHTTPS are types of RFC 9460.
 const typeSVCB, typeHTTPS dnsmessage.Type = 64, 65
 
-// standInFor answers a question for the addresses of a domain that is allowed: by its stand-in, if it has addresses and
-// they are not all allowed by themselves.
+// standInFor answers a query for the addresses of an allowed domain. The answer is the domain's stand-in, unless the
+// domain has no addresses or all of its addresses are allowed.
 func (s *Stack) standInFor(
 	header dnsmessage.Header, question dnsmessage.Question, query []byte, network string,
 ) []byte {
@@ -155,10 +155,11 @@ func (s *Stack) standInFor(
 	})
 }
 
-// standInTTL is in seconds. A stand-in never changes; a short time lets a sandbox see early that the policy has.
+// standInTTL is in seconds. It is short, so that a sandbox notices changes of the policy early. A stand-in never
+// changes.
 const standInTTL = 60
 
-// lookup returns where a name is outside: as the resolvers said last, or as they say now.
+// lookup returns the addresses of a name outside, from earlier answers of the resolvers or from a new one.
 func (s *Stack) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 	if addrs := s.names.outside(name); addrs != nil {
 		return addrs, nil
@@ -188,7 +189,7 @@ func (s *Stack) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 	return addrs, nil
 }
 
-// addresses returns the IPv4 addresses in an answer, which may be damaged, and for how long they hold.
+// addresses returns the IPv4 addresses in an answer, and their time to live. It returns none for an invalid answer.
 func addresses(answer []byte) (addrs []netip.Addr, ttl time.Duration) {
 	var message dnsmessage.Message
 	if message.Unpack(answer) != nil {
@@ -209,7 +210,7 @@ var (
 	errNoResolver = errors.New("no resolver answers")
 )
 
-// ask returns the first answer of a resolver.
+// ask queries the resolvers in order and returns the first answer.
 func (s *Stack) ask(ctx context.Context, query []byte, network string) ([]byte, error) {
 	servers, err := s.resolvers()
 	if err != nil {
@@ -223,7 +224,7 @@ func (s *Stack) ask(ctx context.Context, query []byte, network string) ([]byte, 
 	return nil, errNoResolver
 }
 
-// exchange asks one server. A socket for each question keeps answers from being mixed up.
+// exchange queries one server. Each query has its own socket, so that answers cannot be confused.
 func exchange(ctx context.Context, network string, server netip.AddrPort, query []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, dnsTry)
 	defer cancel()
@@ -263,7 +264,7 @@ func failure(query dnsmessage.Header, question *dnsmessage.Question, code dnsmes
 	return reply(query, m)
 }
 
-// reply makes m the answer to a query.
+// reply encodes m as the answer to a query.
 func reply(query dnsmessage.Header, m dnsmessage.Message) []byte {
 	m.Header = dnsmessage.Header{
 		ID: query.ID, Response: true, OpCode: query.OpCode,

@@ -48,7 +48,7 @@ func questionFor(t *testing.T, code dnsmessage.OpCode) []byte {
 	return packed
 }
 
-// A resolver that trusts this machine would do what else a message can ask for: to change a zone, for one.
+// A resolver that trusts this machine would execute other requests, too, for instance change a zone.
 func TestOnlyQuestionsAreForwarded(t *testing.T) {
 	resolver, queries := silentResolver(t)
 	_, in := connect(t, policyFunc(allowAll), resolver)
@@ -76,7 +76,7 @@ func TestOnlyQuestionsAreForwarded(t *testing.T) {
 	}
 }
 
-// Each question that is under way costs the supervisor a socket and memory that no limit of the sandbox counts.
+// Each pending query costs the supervisor a socket and memory, which no limit of the sandbox includes.
 func TestQuestionsAreBounded(t *testing.T) {
 	resolver, queries := silentResolver(t)
 	_, in := connect(t, policyFunc(allowAll), resolver)

@@ -14,8 +14,8 @@ type following struct {
 	cut  context.CancelFunc
 }
 
-// follow lists a flow until it ends; the caller calls end then. ctx ends earlier with the stack, or when a new policy
-// refuses the flow. Follow first and ask the policy then: so no flow escapes SetPolicy.
+// follow registers a flow until the caller calls end. ctx ends earlier with the stack, or when a new policy refuses the
+// flow. The caller must call follow before it consults the policy, so that no flow escapes SetPolicy.
 func (s *Stack) follow(flow Flow) (ctx context.Context, end func()) {
 	ctx, cut := context.WithCancel(s.ctx)
 	f := &following{flow, cut}
@@ -30,8 +30,8 @@ func (s *Stack) follow(flow Flow) (ctx context.Context, end func()) {
 	}
 }
 
-// SetPolicy replaces the policy. It decides on every later request of the sandbox. Open flows that it refuses are cut,
-// and remembered as refused.
+// SetPolicy replaces the policy for all later flows of the sandbox. It ends open flows that the new policy refuses, and
+// records them as refused.
 func (s *Stack) SetPolicy(policy Policy) {
 	s.mu.Lock()
 	s.policy = policy
@@ -44,7 +44,7 @@ func (s *Stack) SetPolicy(policy Policy) {
 	}
 }
 
-// allow asks the policy and notes a refusal.
+// allow consults the policy and records a refusal.
 func (s *Stack) allow(flow Flow) bool {
 	allowed, reason := s.current().Allow(s.ctx, flow)
 	if !allowed {
@@ -53,7 +53,7 @@ func (s *Stack) allow(flow Flow) bool {
 	return allowed
 }
 
-// refuse notes a refusal.
+// refuse records a refusal.
 func (s *Stack) refuse(flow Flow, reason string) {
 	s.counters.deny(flow, reason)
 	if s.denied != nil {
@@ -61,7 +61,7 @@ func (s *Stack) refuse(flow Flow, reason string) {
 	}
 }
 
-// current is the policy that holds now.
+// current returns the current policy.
 func (s *Stack) current() Policy {
 	s.mu.Lock()
 	defer s.mu.Unlock()

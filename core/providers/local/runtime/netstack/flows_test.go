@@ -90,7 +90,7 @@ func TestSetPolicyClosesRefusedFlows(t *testing.T) {
 	}
 }
 
-// A flow that is being made when the policy changes does not slip through.
+// A flow whose decision is pending when the policy changes does not escape the new policy.
 func TestSetPolicyDuringDecision(t *testing.T) {
 	var s *Stack
 	ready := make(chan struct{})

@@ -11,19 +11,19 @@ import (
 	"net"
 )
 
-// maxGreeting bounds what is read of a connection to see whom it asks, in bytes: crypto/tls takes no longer hello.
+// maxGreeting bounds the bytes that are read to find the requested host. crypto/tls accepts no longer hello.
 const maxGreeting = 128 << 10
 
-// protocol is what a connection speaks, as far as its first bytes tell.
+// protocol is the protocol of a connection, according to its first bytes.
 type protocol int
 
 const (
-	// speaksOther is what names no host, or nothing that is known here.
+	// speaksOther is a protocol without a host name, or an unknown one.
 	speaksOther protocol = iota
 	speaksTLS
-	// speaksHTTP is a request of HTTP/1, or looks like one.
+	// speaksHTTP looks like a request of HTTP/1.
 	speaksHTTP
-	// speaksSSH is SSH if the server speaks it, too; one address has one server of it.
+	// speaksSSH is SSH if the server also uses it. One address has only one SSH server.
 	speaksSSH
 )
 
@@ -34,7 +34,7 @@ type greeting struct {
 	data     []byte
 }
 
-// replay reads data, and then the rest.
+// replay returns a reader of data and then rest.
 func replay(data []byte, rest io.Reader) io.Reader {
 	return io.MultiReader(bytes.NewReader(data), rest)
 }
@@ -57,7 +57,7 @@ func readGreeting(conn net.Conn) greeting {
 	return g
 }
 
-// speaks tells a protocol by the first bytes of a connection; false means that more are needed.
+// speaks returns the protocol for the first bytes of a connection. false means that it needs more bytes.
 func speaks(data []byte) (protocol, bool) {
 	const longestMethod = 20
 	switch {
@@ -79,11 +79,11 @@ func speaks(data []byte) (protocol, bool) {
 	return speaksOther, false
 }
 
-// sshPrefix begins the line by which both ends of SSH name themselves, unasked (RFC 4253, 4.2).
+// sshPrefix is the prefix of the identification line that both ends of SSH send first (RFC 4253, 4.2).
 const sshPrefix = "SSH-"
 
-// identified reads what a server says first, and whether it names itself one of SSH; there may be other lines before
-// that.
+// identified reads the first bytes of a server, and reports whether they contain the identification of SSH. Other lines
+// may come before it.
 func identified(server io.Reader) (data []byte, ssh bool) {
 	const longest = 8 << 10
 	for buffer := make([]byte, 1<<10); len(data) < longest; {
@@ -99,8 +99,8 @@ func identified(server io.Reader) (data []byte, ssh bool) {
 	return data, false
 }
 
-// hello reads a TLS client's hello, which begins with data, and returns the name that it asks for. The bytes read are
-// appended to data.
+// hello reads a TLS client's hello, which begins with data, and returns the server name in it. It appends the bytes
+// that it reads to data.
 func hello(data *[]byte, conn net.Conn) (host string) {
 	var more bytes.Buffer
 	first := bytes.NewReader(*data)
@@ -118,7 +118,7 @@ func hello(data *[]byte, conn net.Conn) (host string) {
 
 var errHelloRead = errors.New("the hello was read")
 
-// listening is an end of a connection that says nothing and stays open.
+// listening is a connection that only reads. It discards writes and ignores Close.
 type listening struct {
 	net.Conn
 	from io.Reader
@@ -128,7 +128,7 @@ func (l *listening) Read(b []byte) (int, error)  { return l.from.Read(b) }
 func (l *listening) Write(b []byte) (int, error) { return len(b), nil }
 func (l *listening) Close() error                { return nil }
 
-// replayed is a connection of which something was read already.
+// replayed is a connection whose first bytes were read already. reader returns them again.
 type replayed struct {
 	net.Conn
 	reader io.Reader
@@ -136,5 +136,5 @@ type replayed struct {
 
 func (r *replayed) Read(b []byte) (int, error) { return r.reader.Read(b) }
 
-// CloseWrite passes on the end of one direction.
+// CloseWrite closes the writing side of the connection.
 func (r *replayed) CloseWrite() error { return closeWrite(r.Conn) }

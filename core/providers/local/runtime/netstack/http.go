@@ -16,11 +16,11 @@ import (
 	"sync/atomic"
 )
 
-// maxHeader bounds the header of a request, in bytes: it is held here, not in the sandbox.
+// maxHeader bounds the header of a request in bytes, because it uses memory of this process.
 const maxHeader = 64 << 10
 
-// serveHTTP passes on the requests of a connection to flow.Name that is not encrypted, until it ends. Each is read here
-// and written again, so that none asks another host, whatever the server would take it for. outside is the first
+// serveHTTP forwards the requests of an unencrypted connection to flow.Name until the connection ends. It parses and
+// rewrites each request, so that none can reach another host, however the server parses it. outside is the first
 // connection to the name.
 func (s *Stack) serveHTTP(ctx context.Context, inside, outside net.Conn, flow Flow) {
 	first := make(chan net.Conn, 1)
@@ -64,7 +64,7 @@ func (s *Stack) serveHTTP(ctx context.Context, inside, outside net.Conn, flow Fl
 				return
 			}
 			proxy.ServeHTTP(w, r)
-			if hijacked.Load() { // the server has forgotten it
+			if hijacked.Load() { // the server no longer tracks it
 				end()
 			}
 		}),
@@ -75,13 +75,13 @@ func (s *Stack) serveHTTP(ctx context.Context, inside, outside net.Conn, flow Fl
 	}
 }
 
-// asks says whether a request is for a host, and for what leads to no other: HTTP/2 without TLS does.
+// asks reports whether a request is for the host name only. An upgrade to HTTP/2 without TLS could reach other hosts.
 func asks(r *http.Request, name string) bool {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
-	// The part behind the colon of "x:http://other/" would be passed on as it came, and a server takes that for the host.
+	// The part after the colon of "x:http://other/" would be forwarded unchanged, and a server would use that host.
 	if canonical(host) != name || r.Method == http.MethodConnect || r.URL.Opaque != "" {
 		return false
 	}
@@ -91,7 +91,7 @@ func asks(r *http.Request, name string) bool {
 	return true
 }
 
-// asItCame undoes what ReverseProxy changes for the servers of one operator.
+// asItCame reverts the changes of ReverseProxy that are meant for servers of one operator.
 func asItCame(p *httputil.ProxyRequest) {
 	p.Out.URL.Scheme, p.Out.URL.Host, p.Out.URL.RawQuery = "http", p.In.Host, p.In.URL.RawQuery
 	p.Out.Host = p.In.Host
@@ -102,7 +102,7 @@ func asItCame(p *httputil.ProxyRequest) {
 	}
 }
 
-// single is a listener of one connection; it ends with that.
+// single is a listener for one connection. It ends with the connection.
 type single struct {
 	conn     *counted
 	accepted atomic.Bool
@@ -118,7 +118,8 @@ func (l *single) Accept() (net.Conn, error) {
 func (l *single) Close() error   { return nil }
 func (l *single) Addr() net.Addr { return l.conn.LocalAddr() }
 
-// counted counts the bytes of the sandbox's end of a connection. over is closed when no goroutine uses it any more.
+// counted counts the bytes of the sandbox's end of a connection. over is closed when no
+// goroutine uses the connection.
 type counted struct {
 	net.Conn
 	counters *counters

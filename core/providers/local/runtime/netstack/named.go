@@ -12,13 +12,13 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
 )
 
-// greetingPatience is how long a sandbox has to say whom it asks on a connection to a name.
+// greetingPatience bounds the wait for the host name on a connection to a domain.
 const greetingPatience = 30 * time.Second
 
-// unreadable is why a protocol that names no host is refused.
+// unreadable is the reason for refusing a protocol without a host name.
 const unreadable = "of this protocol it cannot be seen whom it asks; the allow-list may have the server's address"
 
-// serveNamed connects to the name that dst stands for.
+// serveNamed connects to name, whose stand-in is dst.
 func (s *Stack) serveNamed(r *tcp.ForwarderRequest, dst netip.AddrPort, name string) {
 	flow := Flow{Proto: TCP, Dst: dst, Name: name}
 	ctx, end := s.follow(flow)
@@ -41,7 +41,7 @@ func (s *Stack) serveNamed(r *tcp.ForwarderRequest, dst netip.AddrPort, name str
 	})
 }
 
-// relayNamed passes on what asks flow.Name, and nothing else: many names may be served where outside leads.
+// relayNamed forwards only requests for flow.Name, because the server at outside may serve many names.
 func (s *Stack) relayNamed(ctx context.Context, inside *accepted, outside net.Conn, flow Flow) {
 	_ = inside.SetReadDeadline(time.Now().Add(greetingPatience))
 	greeting := readGreeting(inside)
@@ -70,8 +70,8 @@ func (s *Stack) relayNamed(ctx context.Context, inside *accepted, outside net.Co
 	}
 }
 
-// sshServer is outside if there is a server of SSH, which sends its greeting first. Until then it gets nothing: a
-// connection that begins like SSH is a request to a server of HTTP.
+// sshServer returns outside if it is an SSH server. Such a server sends its identification first. Until then nothing is
+// sent to it, because an HTTP server could treat the client's identification as a request.
 func sshServer(outside net.Conn) (server net.Conn, ok bool) {
 	_ = outside.SetReadDeadline(time.Now().Add(greetingPatience))
 	banner, ok := identified(outside)
@@ -86,7 +86,7 @@ func orNoName(host string) string {
 	return host
 }
 
-// dialName connects to a name. alone says that the address would be allowed without the name, too.
+// dialName connects to a name. alone reports whether the policy allows the address without the name, too.
 func (s *Stack) dialName(ctx context.Context, flow Flow) (conn net.Conn, alone bool, err error) {
 	addrs, err := s.lookup(ctx, flow.Name)
 	if err != nil {

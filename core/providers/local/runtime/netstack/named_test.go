@@ -26,8 +26,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// withList connects a sandbox that may reach what list names. All names are served at one address, but those of
-// private.example.
+// withList connects a sandbox that may reach the entries of list. All names are served at one address, except for those
+// of private.example.
 func withList(t *testing.T, list ...string) (*Stack, sandbox) {
 	t.Helper()
 	policy := NewAllowPublic()
@@ -43,7 +43,7 @@ func withList(t *testing.T, list ...string) (*Stack, sandbox) {
 	}))
 }
 
-// question asks the gateway's name server.
+// question queries the gateway's name server.
 func question(
 	t *testing.T, in sandbox, name string, kind dnsmessage.Type, more ...dnsmessage.Question,
 ) dnsmessage.Message {
@@ -75,7 +75,7 @@ func question(
 	return answer
 }
 
-// addressOf is the address that the sandbox gets for a name.
+// addressOf returns the address that the sandbox receives for a name.
 func addressOf(t *testing.T, in sandbox, name string) netip.Addr {
 	t.Helper()
 	answer := question(t, in, name, dnsmessage.TypeA)
@@ -89,7 +89,7 @@ func addressOf(t *testing.T, in sandbox, name string) netip.Addr {
 	return netip.AddrFrom4(body.A)
 }
 
-// refusals are the reasons of what was refused, a line each.
+// refusals returns the reasons of all refusals, one line each.
 func refusals(s *Stack) string {
 	var text strings.Builder
 	for _, d := range s.Denials() {
@@ -132,7 +132,7 @@ func TestStandIns(t *testing.T) {
 	}
 }
 
-// clientHello is what a TLS client sends first.
+// clientHello returns the first message of a TLS client.
 func clientHello(t testing.TB, name string) []byte {
 	t.Helper()
 	ours, theirs := net.Pipe()
@@ -225,7 +225,7 @@ func TestOnlyAllowedNameIsReached(t *testing.T) {
 	}
 }
 
-// A server of HTTP takes this for a request: what begins like SSH goes only to who says that he speaks it.
+// An HTTP server would accept this as a request. So a connection that begins like SSH only reaches SSH servers.
 func TestSSHIsKnownByItsServer(t *testing.T) {
 	const sent = "SSH-2.0-x / HTTP/1.1\r\nHost: other.example\r\n\r\n"
 	for banner, passes := range map[string]bool{
@@ -415,7 +415,7 @@ func TestEachRequestAsksTheName(t *testing.T) {
 	const get = "GET /a?b=%zz;c HTTP/1.1\r\nHost: good.example\r\n\r\n"
 	for what, test := range map[string]struct {
 		sent      string
-		answer    string // contained in what comes back
+		answer    string // contained in the response
 		requested string // of the server
 		refusal   string
 	}{

@@ -11,36 +11,35 @@ import (
 )
 
 const (
-	// maxNames bounds how many names have a stand-in: a pattern lets a sandbox make names up.
+	// maxNames bounds the names with a stand-in, because a sandbox can invent names that match a pattern.
 	maxNames = 16 << 10
-	// minTTL and maxTTL bound for how long an answer of the resolvers is believed.
+	// minTTL and maxTTL bound the time that an answer of the resolvers is valid.
 	minTTL, maxTTL = 5 * time.Second, time.Hour
 )
 
-// standIns is where the addresses lie that stand for names. It is for benchmarks of networks (RFC 2544) and unused
-// outside; programs that fake addresses for a whole machine take the other half.
+// standIns returns the range of stand-in addresses. It is reserved for network benchmarks (RFC 2544) and unused
+// outside. Programs that fake addresses for a whole machine use the other half of the reserved range.
 func standIns() netip.Prefix { return netip.MustParsePrefix("198.19.0.0/16") }
 
-// names are the domains that a sandbox reaches by name. Each has an address inside that stands for it alone, even if
-// other names share its addresses outside. An address stands for its name as long as the sandbox runs, and in its
-// copies.
+// names are the domains that a sandbox reaches by name. Each has a unique address inside, its stand-in, even if other
+// names share its addresses outside. A stand-in belongs to its name until the sandbox ends, and in its copies.
 type names struct {
 	mu     sync.Mutex
 	byName map[string]*named
 	byAddr map[netip.Addr]string
 }
 
-// named is what is known of one name.
+// named is the data of one name.
 type named struct {
 	standIn netip.Addr
 	outside []netip.Addr
-	until   time.Time // for how long outside is believed
+	until   time.Time // the end of outside's validity
 }
 
-// canonical is a name as names are compared.
+// canonical returns the form of a name for comparisons.
 func canonical(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
-// learn notes where a name is outside, and returns its stand-in; false when there are too many.
+// learn records the addresses of a name outside, and returns its stand-in. false means that there are too many names.
 func (n *names) learn(name string, outside []netip.Addr, ttl time.Duration) (netip.Addr, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -56,7 +55,7 @@ func (n *names) learn(name string, outside []netip.Addr, ttl time.Duration) (net
 	return known.standIn, true
 }
 
-// free is an address that stands for nothing yet. The caller holds mu.
+// free returns an unused stand-in. The caller holds mu.
 func (n *names) free() netip.Addr {
 	first := standIns().Addr().As4()
 	for at := binary.BigEndian.Uint32(first[:]) + 1 + uint32(len(n.byAddr)); ; at++ { //nolint:gosec // at most maxNames
@@ -68,7 +67,7 @@ func (n *names) free() netip.Addr {
 	}
 }
 
-// add takes a name up. The caller holds mu.
+// add adds a name. The caller holds mu.
 func (n *names) add(name string, known *named) {
 	if n.byName == nil {
 		n.byName, n.byAddr = map[string]*named{}, map[netip.Addr]string{}
@@ -76,7 +75,7 @@ func (n *names) add(name string, known *named) {
 	n.byName[name], n.byAddr[known.standIn] = known, name
 }
 
-// of returns the name that an address stands for.
+// of returns the name of a stand-in.
 func (n *names) of(addr netip.Addr) (string, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -84,7 +83,7 @@ func (n *names) of(addr netip.Addr) (string, bool) {
 	return name, ok
 }
 
-// outside returns where a name is outside, if that is known and still believed.
+// outside returns the addresses of a name outside, or nil if they are unknown or no longer valid.
 func (n *names) outside(name string) []netip.Addr {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -95,7 +94,7 @@ func (n *names) outside(name string) []netip.Addr {
 	return known.outside
 }
 
-// Names returns the names that the sandbox has stand-ins of.
+// Names returns the sandbox's names and their stand-ins.
 func (s *Stack) Names() map[string]netip.Addr {
 	s.names.mu.Lock()
 	defer s.names.mu.Unlock()
@@ -106,7 +105,7 @@ func (s *Stack) Names() map[string]netip.Addr {
 	return all
 }
 
-// TakeNames takes over what Names returned of the sandbox that this one is a copy of, before this one begins.
+// TakeNames adds the result of Names from the sandbox that this one is a copy of. Call it before this sandbox starts.
 func (s *Stack) TakeNames(all map[string]netip.Addr) {
 	s.names.mu.Lock()
 	defer s.names.mu.Unlock()

@@ -8,40 +8,40 @@ import (
 	"slices"
 )
 
-// Proto is what a flow speaks.
+// Proto is the protocol of a flow.
 type Proto string
 
 // The protocols.
 const (
 	TCP Proto = "tcp"
 	UDP Proto = "udp"
-	// DNS is a question to the gateway's name server, whatever carries it.
+	// DNS is a query to the gateway's name server, over UDP or TCP.
 	DNS Proto = "dns"
 )
 
-// Flow is a connection that the sandbox wants, or a question that it asks.
+// Flow is a connection or a DNS query of the sandbox.
 type Flow struct {
 	Proto Proto
-	// Dst is where it goes; for DNS, the gateway.
+	// Dst is the destination. For DNS it is the gateway.
 	Dst netip.AddrPort
-	// Name is the domain of a DNS question, without the final dot, or the one that a connection goes to by its stand-in;
-	// "" for others.
+	// Name is the domain of a DNS query, without the final dot, or of a connection to a stand-in. It is "" for other
+	// flows.
 	Name string
 }
 
-// Policy decides where a sandbox may connect to; nothing else does. Its methods are called at the
-// same time from several goroutines and must answer soon.
+// Policy decides which destinations a sandbox may connect to. Its methods must be safe for concurrent use and return
+// soon.
 type Policy interface {
-	// Allow says whether the flow may be. The reason explains a refusal to a person.
+	// Allow reports whether the flow is allowed. The reason explains a refusal to the user.
 	Allow(ctx context.Context, flow Flow) (allowed bool, reason string)
-	// ByName says that allowing a domain allows what is asked of that name, not the addresses that it has.
+	// ByName reports whether an allowed domain allows only requests for that name, not all connections to its addresses.
 	ByName() bool
 }
 
-// AllowPublic is the policy of "network all": everything but this host itself, multicast, and the link-local and
-// metadata addresses that clouds give credentials on. What the kernel would deliver to this host counts as its
-// loopback: a service that listens on all addresses is reached through any of them. Other machines of a private network
-// stay reachable.
+// AllowPublic is the policy of "network all". It refuses this host, multicast, and link-local and metadata addresses,
+// where clouds serve credentials. All addresses that the kernel delivers to this host are refused like its loopback: a
+// service that listens on all addresses is reachable through any of them. Other machines of a private network are
+// allowed.
 type AllowPublic struct {
 	route func(netip.Addr) (routeType, error)
 }
@@ -71,7 +71,7 @@ func (p *AllowPublic) Allow(_ context.Context, flow Flow) (bool, string) {
 // ByName implements Policy.
 func (p *AllowPublic) ByName() bool { return false }
 
-// embedded returns the IPv4 address that an IPv6 address stands for, or addr.
+// embedded returns the IPv4 address in an IPv6 address, or addr if there is none.
 func embedded(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap().WithZone("")
 	if b := addr.As16(); addr.Is6() && netip.MustParsePrefix("64:ff9b::/96").Contains(addr) {
@@ -80,7 +80,7 @@ func embedded(addr netip.Addr) netip.Addr {
 	return addr
 }
 
-// reserved says why no sandbox may ever connect to addr, which is embedded's, or "".
+// reserved returns the reason why no sandbox may connect to addr, or "". addr is a result of embedded.
 func reserved(addr netip.Addr) string {
 	switch {
 	case !addr.IsValid() || addr.IsUnspecified():
@@ -101,7 +101,7 @@ func reserved(addr netip.Addr) string {
 	return ""
 }
 
-// isMetadata knows the metadata and credential services of clouds.
+// isMetadata reports whether addr is a metadata or credential service of a cloud.
 func isMetadata(addr netip.Addr) bool {
 	return slices.Contains([]string{
 		"169.254.169.254", // nearly all

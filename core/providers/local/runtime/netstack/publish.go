@@ -20,11 +20,10 @@ const acceptPause = 50 * time.Millisecond
 // DialFunc connects to a port inside the sandbox.
 type DialFunc func(ctx context.Context, port int) (net.Conn, error)
 
-// Publish listens on hostPort of the host's loopback (0: a free one) and relays
-// to sandboxPort until Close. dial reaches the sandbox; nil goes through its
-// network card, where only what listens on all addresses is found. It returns
-// host:port. ctx bounds the start only. KindConflict: the port is in use;
-// KindUnauthorized: it is a privileged one.
+// Publish listens on hostPort of the host's loopback (0: a free port), and relays to sandboxPort until Close. It
+// returns host:port. dial connects to the sandbox. If dial is nil, Publish connects through the sandbox's network card,
+// which reaches only programs that listen on all addresses. ctx bounds the start only. KindConflict: the port is in
+// use. KindUnauthorized: it is a privileged port.
 func (s *Stack) Publish(ctx context.Context, hostPort, sandboxPort int, dial DialFunc) (string, error) {
 	if dial == nil {
 		dial = s.Dial
@@ -87,7 +86,7 @@ func (s *Stack) servePublished(client net.Conn, port int, dial DialFunc) {
 	defer cancel()
 	sandbox, err := dial(ctx, port)
 	if err != nil {
-		// Nothing listens inside: a reset reports that, while an orderly end would look like an empty answer.
+		// No program listens inside. A reset reports that. An orderly end would look like an empty answer.
 		if t, ok := client.(*net.TCPConn); ok {
 			_ = t.SetLinger(0)
 		}

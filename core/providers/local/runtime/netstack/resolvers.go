@@ -15,15 +15,15 @@ import (
 
 const (
 	resolvConf = "/etc/resolv.conf"
-	// systemdConf has the servers that systemd-resolved asks.
+	// systemdConf has the upstream servers of systemd-resolved.
 	systemdConf = "/run/systemd/resolve/resolv.conf"
 )
 
-// ResolverFiles are the files that name the host's name servers.
+// ResolverFiles returns the files that list the host's name servers.
 func ResolverFiles() []string { return []string{resolvConf, systemdConf} }
 
-// hostResolvers returns the host's name servers as they are now. It goes past
-// systemd-resolved's stub where it can, for that answers with names from the host's /etc/hosts.
+// hostResolvers returns the host's current name servers. It bypasses the stub of systemd-resolved if possible, because
+// the stub answers with names from the host's /etc/hosts.
 func hostResolvers() ([]netip.AddrPort, error) {
 	servers, err := readResolvers(resolvConf)
 	if err != nil {
@@ -37,13 +37,13 @@ func hostResolvers() ([]netip.AddrPort, error) {
 		return upstream, nil
 	}
 	if len(servers) == 0 {
-		// The rule of resolv.conf(5) for a file without name servers.
+		// The default of resolv.conf(5) for a file without name servers.
 		return []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), dnsPort)}, nil
 	}
 	return servers, nil
 }
 
-// readResolvers reads one file; one that does not exist has no servers.
+// readResolvers reads one file. A missing file has no servers.
 func readResolvers(path string) ([]netip.AddrPort, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -12,11 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// routeType is how the kernel delivers a packet: RTN_UNICAST and its kin of rtnetlink(7).
+// routeType is the type of a route: RTN_UNICAST and others of rtnetlink(7).
 type routeType int
 
-// lookUpRoute asks the kernel what it would do with a packet of this process to addr. Only the kernel knows: addresses
-// of interfaces, local routes, broadcasts and routing rules all decide. Without a route the type is RTN_UNREACHABLE.
+// lookUpRoute returns the kernel's route for a packet of this process to addr. Only the kernel can decide that: it
+// depends on addresses of interfaces, local routes, broadcasts and routing rules. Without a route the type is
+// RTN_UNREACHABLE.
 func lookUpRoute(addr netip.Addr) (routeType, error) {
 	routes, err := netlink.RouteGet(net.IP(addr.AsSlice()))
 	switch {
@@ -30,7 +31,7 @@ func lookUpRoute(addr netip.Addr) (routeType, error) {
 	return routeType(routes[0].Type), nil
 }
 
-// reachesHost says why a packet on such a route reaches this host, or "".
+// reachesHost returns the reason why a packet on such a route reaches this host, or "".
 func (t routeType) reachesHost() string {
 	switch t {
 	case unix.RTN_UNICAST, unix.RTN_UNREACHABLE:

@@ -20,11 +20,10 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// inNamespace says to this program that it is in a network namespace of its own.
+// inNamespace is the variable that is set when this program runs in its own network namespace.
 const inNamespace = "SB_TEST_NETNS"
 
-// TestHostIsUnreachable gives a machine of its own every kind of address that leads to it, and tries each from a
-// sandbox.
+// TestHostIsUnreachable gives a simulated machine every kind of address that reaches it, and tries each from a sandbox.
 func TestHostIsUnreachable(t *testing.T) {
 	if os.Getenv(inNamespace) == "" {
 		inNetworkNamespace(t)
@@ -72,7 +71,7 @@ func TestHostIsUnreachable(t *testing.T) {
 			}
 		})
 	}
-	for _, address := range []string{"192.168.7.6", "10.1.2.3"} { // a neighbor, and what has no route
+	for _, address := range []string{"192.168.7.6", "10.1.2.3"} { // a neighbor, and an address without a route
 		if ok, why := NewAllowPublic().
 			Allow(t.Context(), Flow{Proto: TCP, Dst: netip.AddrPortFrom(netip.MustParseAddr(address), port)}); !ok {
 			t.Errorf("%s: %s", address, why)
@@ -143,7 +142,7 @@ func localRoute(lo netlink.Link, dst *net.IPNet, table int) error {
 	})
 }
 
-// serveAll listens on all addresses, for TCP and UDP on one port, and counts what comes.
+// serveAll listens on all addresses, for TCP and UDP on one port. reached counts connections and datagrams.
 func serveAll(t *testing.T) (port uint16, reached *atomic.Int64) {
 	t.Helper()
 	reached = &atomic.Int64{}

@@ -23,15 +23,15 @@ import (
 )
 
 const (
-	// MTU is what both ends of the card must have, in bytes.
+	// MTU is the MTU of both ends of the card, in bytes.
 	MTU = 65520
 	// PrefixBits is the length of the network's prefix.
 	PrefixBits = 24
 
 	nicID = 1
-	// maxFlows bounds the connections of a sandbox, and apart from them its UDP flows.
+	// maxFlows bounds a sandbox's TCP connections, and separately its UDP flows.
 	maxFlows = 1024
-	// maxHandshakes bounds the connections that are being made.
+	// maxHandshakes bounds the pending handshakes.
 	maxHandshakes = 512
 	copyBuffer    = 128 << 10
 )
@@ -44,30 +44,30 @@ func GatewayAddr() netip.Addr { return netip.AddrFrom4([4]byte{10, 88, 0, 1}) }
 
 func subnet() netip.Prefix { return netip.PrefixFrom(GatewayAddr(), PrefixBits).Masked() }
 
-// Config is what a Stack needs.
+// Config is the configuration of a Stack.
 type Config struct {
-	// NIC is the host's end of Pair. New takes it over, also when it fails.
+	// NIC is the host's end of Pair. New takes ownership, also if it fails.
 	NIC *os.File
-	// Guest is the other end. New keeps a copy of it; the caller keeps its own.
+	// Guest is the other end. New makes a copy; the caller keeps ownership.
 	Guest *os.File
-	// Policy holds until SetPolicy.
+	// Policy applies until SetPolicy.
 	Policy Policy
-	// Denied gets each refusal, after it is remembered; nil ignores them. It must return soon.
+	// Denied is called after each refusal is recorded; nil ignores them. It must return soon.
 	Denied func()
 	// Resolvers returns the name servers to forward to; nil means the host's.
 	Resolvers func() ([]netip.AddrPort, error)
-	// Dial connects to what the policy allowed; nil is a net.Dialer's.
+	// Dial connects to allowed destinations; nil uses a net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Stack serves one sandbox. Its methods may be called from several goroutines.
+// Stack serves one sandbox. Its methods are safe for concurrent use.
 type Stack struct {
 	denied    func()
 	resolvers func() ([]netip.AddrPort, error)
 	dial      func(ctx context.Context, network, address string) (net.Conn, error)
 	nic       *os.File
-	// peer keeps the guest's end open until Close: once that is closed everywhere, as when the
-	// sentry dies, gVisor's reader of the socket neither sleeps nor stops.
+	// peer keeps the guest's end open until Close. If all copies of that end are closed, as when the sentry dies, gVisor's
+	// reader of the socket runs in a busy loop.
 	peer     *os.File
 	link     stack.LinkEndpoint
 	stack    *stack.Stack
@@ -87,7 +87,7 @@ type Stack struct {
 	closers map[io.Closer]struct{} // open sockets, which Close closes
 	tcpFree chan struct{}
 	udpFree chan struct{}
-	asking  chan struct{} // taken by each question to the name server that is under way
+	asking  chan struct{} // has an element for each pending DNS query
 }
 
 // New starts a stack.
@@ -119,14 +119,14 @@ func New(config Config) (*Stack, error) {
 	return s, nil
 }
 
-// bounds says how many TCP and as many UDP flows and how many questions a sandbox may have at the same time, by the
-// number of files that this process may have open: each is one, and who keeps the sandbox needs some for itself.
+// bounds returns the limits of a sandbox's concurrent flows, for each of TCP and UDP, and of its DNS queries. files is
+// the limit of open files. Each flow or query needs one file, and the supervisor needs some, too.
 func bounds(files uint64) (flows, questions int) {
 	share := int(min(files, 8*maxFlows))
 	return min(maxFlows, share/4), min(maxQuestions, share/8)
 }
 
-// openFiles is how many files this process may have open.
+// openFiles returns this process's limit of open files.
 func openFiles() uint64 {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -147,7 +147,7 @@ func (s *Stack) start(guest *os.File) error {
 	if err := tune(s.stack); err != nil {
 		return err
 	}
-	// Before the card, for packets come as soon as that is there.
+	// The handlers come before the card, because packets arrive as soon as the card exists.
 	s.stack.SetTransportProtocolHandler(
 		tcp.ProtocolNumber, tcp.NewForwarder(s.stack, 0, maxHandshakes, s.handleTCP).HandlePacket,
 	)
@@ -155,7 +155,7 @@ func (s *Stack) start(guest *os.File) error {
 	if s.link, err = attach(s.stack, s.nic, GatewayAddr()); err != nil {
 		return err
 	}
-	// Every address is answered for, since every connection ends here.
+	// The stack accepts packets for all addresses, because it terminates every connection.
 	if err := s.stack.SetPromiscuousMode(nicID, true); err != nil {
 		return tcpipError(err)
 	}
@@ -165,7 +165,7 @@ func (s *Stack) start(guest *os.File) error {
 	return nil
 }
 
-// tune sets buffers that keep a fast local link busy, and what gVisor leaves off.
+// tune sets buffers for a fast local link, and enables options that are off by default in gVisor.
 func tune(st *stack.Stack) error {
 	sack := tcpip.TCPSACKEnabled(true)
 	moderate := tcpip.TCPModerateReceiveBufferOption(true)
@@ -179,13 +179,13 @@ func tune(st *stack.Stack) error {
 	return nil
 }
 
-// attach gives st a card over nic with that address and a default route.
+// attach adds a card over nic to st, with the address addr and a default route.
 func attach(st *stack.Stack, nic *os.File, addr netip.Addr) (stack.LinkEndpoint, error) {
 	link, err := fdbased.New(&fdbased.Options{
 		FDs: []int{int(nic.Fd())}, MTU: MTU, PacketDispatchMode: fdbased.RecvMMsg,
 		// A packet that never leaves this machine's memory needs no checksum.
 		RXChecksumOffload: true, TXChecksumOffload: true,
-		// With more than one, gVisor starts goroutines that it never ends.
+		// With more than one processor, gVisor starts goroutines that never end.
 		ProcessorsPerChannel: 1,
 	})
 	if err != nil {
@@ -205,8 +205,8 @@ func attach(st *stack.Stack, nic *os.File, addr netip.Addr) (stack.LinkEndpoint,
 	return link, nil
 }
 
-// destroy ends st and its goroutines. The card's reader goes first: the stack would
-// wait for it under a lock that the reader may be waiting for.
+// destroy ends st and its goroutines. It ends the card's reader first. Otherwise the stack could wait for the reader
+// with a lock that the reader needs.
 func destroy(st *stack.Stack, link stack.LinkEndpoint) {
 	if link != nil {
 		link.Attach(nil)
@@ -216,7 +216,7 @@ func destroy(st *stack.Stack, link stack.LinkEndpoint) {
 
 func tcpipError(err tcpip.Error) error { return errors.New(err.String()) }
 
-// Close ends every connection and returns when no goroutine is left. It may be called again.
+// Close ends all connections and returns when all goroutines have ended. It may be called again.
 func (s *Stack) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -235,7 +235,7 @@ func (s *Stack) Close() error {
 	return errors.Join(s.nic.Close(), s.peer.Close())
 }
 
-// spawn runs f in a goroutine that Close waits for; false means that the stack is closed.
+// spawn runs f in a goroutine that Close waits for. It returns false if the stack is closed.
 func (s *Stack) spawn(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,7 +246,7 @@ func (s *Stack) spawn(f func()) bool {
 	return true
 }
 
-// hold makes Close close c; false means that the stack is closed, and c is.
+// hold registers c, so that Close closes it. If the stack is closed, hold closes c and returns false.
 func (s *Stack) hold(c io.Closer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -258,7 +258,7 @@ func (s *Stack) hold(c io.Closer) bool {
 	return true
 }
 
-// release closes c, which hold took.
+// release unregisters and closes c.
 func (s *Stack) release(c io.Closer) {
 	s.mu.Lock()
 	delete(s.closers, c)
@@ -266,7 +266,7 @@ func (s *Stack) release(c io.Closer) {
 	_ = c.Close()
 }
 
-// destination is where the sandbox sent a packet; the stack calls that its local side.
+// destination returns the destination of a packet from the sandbox, which is the stack's local address.
 func destination(id stack.TransportEndpointID) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4(id.LocalAddress.As4()), id.LocalPort)
 }

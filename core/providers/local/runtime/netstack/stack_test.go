@@ -59,8 +59,7 @@ func (s sandbox) dialUDP(t *testing.T, to netip.AddrPort) *gonet.UDPConn {
 	return c
 }
 
-// elsewhere stands for a machine outside; what is dialled there is looked for on the
-// loopback, which packets cannot name.
+// elsewhere is the address of a machine outside. The tests dial the loopback instead, which packets cannot address.
 func elsewhere() netip.Addr { return netip.AddrFrom4([4]byte{203, 0, 113, 1}) }
 
 func outside(addr net.Addr) netip.AddrPort {
@@ -295,7 +294,7 @@ func TestDNS(t *testing.T) {
 	policy := policyFunc(func(f Flow) (bool, string) {
 		return f.Proto == DNS && f.Name != "secret.example", "only names"
 	})
-	dead := netip.MustParseAddrPort("127.0.0.1:1") // the next server is asked when one is dead
+	dead := netip.MustParseAddrPort("127.0.0.1:1") // a query to a dead server goes to the next one
 	s, in := connect(t, policy, dead, server)
 	for _, network := range []string{"udp", "tcp"} {
 		resolver := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {

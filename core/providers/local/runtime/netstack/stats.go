@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// maxDenials is how many refused flows are remembered.
+// maxDenials bounds the recorded refused flows.
 const maxDenials = 64
 
-// Denial is a flow that the policy refused, once or several times.
+// Denial is a flow that the policy refused Count times.
 type Denial struct {
-	// Time is that of the last time.
+	// Time is the time of the latest refusal.
 	Time   time.Time
 	Flow   Flow
 	Reason string
 	Count  int
 }
 
-// Stats is what went through a stack so far. Bytes are of content, without headers.
+// Stats are the traffic counters of a stack. Bytes are those of the content, without headers.
 type Stats struct {
-	Received, Sent int64 // as the sandbox sees it
+	Received, Sent int64 // from the sandbox's view
 	Connections    int64 // made, in either direction
 	Denied         int64
 }
@@ -35,7 +35,7 @@ type counters struct {
 	denials []Denial // the latest last
 }
 
-// deny counts a refusal. Of more than maxDenials flows those that were refused longest ago are forgotten.
+// deny counts a refusal. It drops the oldest refused flows if there are more than maxDenials.
 func (c *counters) deny(flow Flow, reason string) {
 	c.denied.Add(1)
 	d := Denial{Time: time.Now(), Flow: flow, Reason: reason, Count: 1}
@@ -61,7 +61,7 @@ func (s *Stack) Stats() Stats {
 	}
 }
 
-// Denials returns the refused flows that are remembered, the latest last.
+// Denials returns the recorded refused flows, the latest last.
 func (s *Stack) Denials() []Denial {
 	c := &s.counters
 	c.mu.Lock()

@@ -17,10 +17,10 @@ import (
 	"gvisor.dev/gvisor/pkg/waiter"
 )
 
-// dialTimeout bounds the wait for a destination; the sandbox's own patience may end sooner.
+// dialTimeout bounds the wait for a destination. The sandbox may stop waiting earlier.
 const dialTimeout = 30 * time.Second
 
-// handleTCP is called in a goroutine of its own for each new connection of the sandbox.
+// handleTCP is called in a new goroutine for each new connection of the sandbox.
 func (s *Stack) handleTCP(r *tcp.ForwarderRequest) {
 	done := make(chan struct{})
 	if !s.spawn(func() { defer close(done); s.serveTCP(r) }) {
@@ -57,7 +57,7 @@ func (s *Stack) serveTCP(r *tcp.ForwarderRequest) {
 		r.Complete(true)
 		return
 	}
-	// The destination first: what refuses there is refused here.
+	// The destination comes first, so that the sandbox sees its refusal.
 	outside, err := s.dial(ctx, "tcp", dst.String())
 	if err != nil {
 		r.Complete(true)
@@ -66,8 +66,8 @@ func (s *Stack) serveTCP(r *tcp.ForwarderRequest) {
 	s.join(ctx, r, outside, func(inside *accepted) { s.relay(inside, outside) })
 }
 
-// join accepts the sandbox's connection, for which outside was made, and lets relay pass on between them.
-// Both end when ctx does.
+// join accepts the sandbox's connection that belongs to outside, and runs relay for the two. Both connections end when
+// ctx does.
 func (s *Stack) join(ctx context.Context, r *tcp.ForwarderRequest, outside net.Conn, relay func(inside *accepted)) {
 	if !s.hold(outside) {
 		r.Complete(true)
@@ -86,17 +86,17 @@ func (s *Stack) join(ctx context.Context, r *tcp.ForwarderRequest, outside net.C
 	relay(inside)
 }
 
-// accepted is the stack's end of a connection that the sandbox made.
+// accepted is the stack's end of a connection from the sandbox.
 type accepted struct {
 	*gonet.TCPConn
 	endpoint tcpip.Endpoint
 }
 
-// reset ends the connection so that it does not look like an orderly end.
+// reset ends the connection with a reset instead of an orderly end.
 func (a *accepted) reset() { a.endpoint.Abort() }
 
-// accept completes the sandbox's handshake; nil means that it went away. The
-// caller releases the connection.
+// accept completes the sandbox's handshake. It returns nil if the sandbox has closed the connection. The caller
+// releases the connection.
 func (s *Stack) accept(r *tcp.ForwarderRequest) *accepted {
 	var queue waiter.Queue
 	endpoint, err := r.CreateEndpoint(&queue)
@@ -111,7 +111,7 @@ func (s *Stack) accept(r *tcp.ForwarderRequest) *accepted {
 	return conn
 }
 
-// relay copies both ways until both sides have ended or one fails.
+// relay copies in both directions until both have ended or one fails.
 func (s *Stack) relay(sandbox, outside net.Conn) {
 	s.counters.connections.Add(1)
 	var wg sync.WaitGroup
@@ -120,7 +120,8 @@ func (s *Stack) relay(sandbox, outside net.Conn) {
 	wg.Wait()
 }
 
-// pipe copies src to dst, and src's end too. A failure ends both, so that the other direction ends as well.
+// pipe copies src to dst, including the end of src. After an error it closes both, so that the other direction ends,
+// too.
 func (s *Stack) pipe(dst, src net.Conn, count *atomic.Int64) {
 	if err := s.copy(dst, src, count); err == nil && closeWrite(dst) == nil {
 		return
@@ -159,8 +160,8 @@ func closeWrite(c net.Conn) error {
 	return c.Close()
 }
 
-// Dial connects to a port of the sandbox through its network card: what listens on the sandbox's loopback alone is not
-// found.
+// Dial connects to a port of the sandbox through its network card. It does not reach programs that listen on the
+// sandbox's loopback only.
 func (s *Stack) Dial(ctx context.Context, port int) (net.Conn, error) {
 	return gonet.DialContextTCP(ctx, s.stack, fullAddress(SandboxAddr(), port), networkProtocol)
 }

@@ -20,7 +20,7 @@ import (
 const (
 	networkProtocol = ipv4.ProtocolNumber
 	maxDatagram     = 64 << 10
-	// udpIdle is how long a UDP flow lives without a packet either way.
+	// udpIdle is the lifetime of a UDP flow without a packet in either direction.
 	udpIdle = time.Minute
 )
 
@@ -29,8 +29,8 @@ func fullAddress(addr netip.Addr, port int) tcpip.FullAddress {
 	return tcpip.FullAddress{NIC: nicID, Addr: tcpip.AddrFrom4(addr.As4()), Port: uint16(port)}
 }
 
-// handleUDP is called in the packet's own path for the first packet of a flow. False
-// makes the stack answer that the port is unreachable.
+// handleUDP is called for the first packet of a flow, and must not block the packet's path. If it returns false, the
+// stack answers that the port is unreachable.
 func (s *Stack) handleUDP(r *udp.ForwarderRequest) bool {
 	dst := destination(r.ID())
 	nameServer := isNameServer(dst)
@@ -69,7 +69,7 @@ func (s *Stack) handleUDP(r *udp.ForwarderRequest) bool {
 	return true
 }
 
-// admitUDP follows a flow that the policy allows; without a context it is refused.
+// admitUDP follows a flow that the policy allows. For a refused flow ctx is nil.
 func (s *Stack) admitUDP(dst netip.AddrPort) (ctx context.Context, end func()) {
 	flow := Flow{Proto: UDP, Dst: dst}
 	if name, ok := s.names.of(dst.Addr()); ok {
@@ -108,7 +108,7 @@ func (s *Stack) serveUDP(ctx context.Context, inside net.Conn, dst netip.AddrPor
 	wg.Wait()
 }
 
-// datagrams copies packets until src fails or both ways were silent for udpIdle.
+// datagrams copies packets until src fails or both directions were idle for udpIdle.
 func (s *Stack) datagrams(dst, src net.Conn, lastUse, count *atomic.Int64) {
 	buf, ok := s.buffers.Get().(*[]byte)
 	if !ok {
@@ -123,7 +123,7 @@ func (s *Stack) datagrams(dst, src net.Conn, lastUse, count *atomic.Int64) {
 		_ = src.SetReadDeadline(idleEnd)
 		n, err := src.Read(*buf)
 		if isTimeout(err) {
-			continue // the other way may have been in use
+			continue // the other direction may have been active
 		}
 		if err != nil {
 			return

@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// maxHelpers bounds the file operations at the same time.
+	// maxHelpers bounds concurrent file operations.
 	maxHelpers = 1 << 16
-	// helperPatience is how long file operations that are under way may hold a checkpoint up.
+	// helperPatience bounds the wait of a checkpoint for running file operations.
 	helperPatience = 10 * time.Second
 )
 
-// checkpoint writes the sandbox to the directory of that name and returns what a copy of it must know. The sandbox
+// checkpoint writes the sandbox to the output directory name, and returns the data that a copy needs. The sandbox
 // continues.
 func (s *Supervisor) checkpoint(ctx context.Context, name string) (_ *wire.Kept, err error) {
 	dir, err := s.output(name)
@@ -36,7 +36,7 @@ func (s *Supervisor) checkpoint(ctx context.Context, name string) (_ *wire.Kept,
 		return nil, err
 	}
 	defer s.release()
-	// A program that runs from a descriptor is mapped from the host, where no copy can have it.
+	// A program from a descriptor is mapped from the host, and no copy can have that mapping.
 	patience, cancel := context.WithTimeout(ctx, helperPatience)
 	defer cancel()
 	if s.helpers.Acquire(patience, maxHelpers) != nil {
@@ -69,7 +69,7 @@ func (s *Supervisor) checkpoint(ctx context.Context, name string) (_ *wire.Kept,
 	return kept, nil
 }
 
-// keptCommands are those that continue in a copy.
+// keptCommands returns the commands that continue in a copy.
 func (s *Supervisor) keptCommands() []wire.KeptCommand {
 	var list []wire.KeptCommand
 	for _, c := range s.commands.Running() {
@@ -80,10 +80,10 @@ func (s *Supervisor) keptCommands() []wire.KeptCommand {
 	return list
 }
 
-// spawned counts the commands for which sb-guest stands as a process of its own.
+// spawned returns the number of commands that have an extra sb-guest process.
 func (s *Supervisor) spawned() int { return len(s.keptCommands()) }
 
-// engineVersion is the version of gVisor that this program is linked with.
+// engineVersion returns the version of gVisor that this program is linked with.
 func engineVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -97,7 +97,7 @@ func engineVersion() string {
 	return "unknown"
 }
 
-// awaitImage waits until the client says that the image is whole.
+// awaitImage waits until the client reports that the image is complete.
 func (s *Supervisor) awaitImage() (wire.Kept, error) {
 	kept, err := s.kept()
 	if err != nil {
@@ -116,9 +116,9 @@ func (s *Supervisor) awaitImage() (wire.Kept, error) {
 	return kept, nil
 }
 
-// rejoin takes over the commands that go on in this copy.
+// rejoin takes over the commands that continue in this copy.
 func (s *Supervisor) rejoin(kept wire.Kept) error {
-	// The image of a fork was for this start alone. To remove it can take longer than all the rest.
+	// Only this start needs the image of a fork. Its removal can take longer than all other steps.
 	s.wg.Go(func() {
 		if err := s.removeImage(); err != nil {
 			s.log.Error("the image could not be removed", "error", err)
@@ -135,12 +135,12 @@ func (s *Supervisor) rejoin(kept wire.Kept) error {
 	return nil
 }
 
-// removeImage removes the image that a fork began with.
+// removeImage removes the image that a fork started from.
 func (s *Supervisor) removeImage() error {
 	return os.RemoveAll(filepath.Join(s.launch.Dir, store.ImageDir))
 }
 
-// takeOver journals a command that continues here and gives it outputs.
+// takeOver journals a command that continues here, and connects its outputs.
 func (s *Supervisor) takeOver(kept wire.KeptCommand) error {
 	c, err := s.commands.Adopt(kept.Exec, kept.Left, func(stdout, stderr *os.File) (command.Process, error) {
 		inside, err := s.box.Spawn(context.Background(), guest.Spawn{ID: kept.ID, Attach: true}, stdout, stderr)

@@ -11,17 +11,17 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// classify gives an error of a start of the sandbox a kind.
+// classify adds a kind to an error of the sandbox's start.
 func classify(err error) error {
 	return classified("local.launch", "the sandbox could not be started", err)
 }
 
-// classifyExec gives an error of a start of a command a kind.
+// classifyExec adds a kind to an error of a command's start.
 func classifyExec(err error) error {
 	return classified("local.exec", "the command could not be started", err)
 }
 
-// classified is classifyAs for what has no kind yet.
+// classified is classifyAs for errors without a kind.
 func classified(op, what string, err error) error {
 	if _, ok := errors.AsType[*core.Error](err); ok {
 		return err
@@ -29,7 +29,7 @@ func classified(op, what string, err error) error {
 	return classifyAs(op, what, err)
 }
 
-// classifyAs says what could not be done, with a kind by the error's number.
+// classifyAs adds a kind by the error's number, and the text what, which describes the failed action.
 func classifyAs(op, what string, err error) error {
 	kind := errnoKind(err)
 	hint := kindHint(kind)
@@ -39,7 +39,7 @@ func classifyAs(op, what string, err error) error {
 	return core.Errorf(kind, op, "", "%s: %w", what, err).WithHint("%s", hint)
 }
 
-// errnoKind is the kind of an error by its number.
+// errnoKind returns the kind of an error by its number.
 func errnoKind(err error) core.Kind {
 	errno, ok := errors.AsType[syscall.Errno](err)
 	if !ok {

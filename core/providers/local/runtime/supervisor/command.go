@@ -10,10 +10,10 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
-// logLimit bounds the output that is kept of a command, in bytes.
+// logLimit bounds the stored output of a command, in bytes.
 const logLimit = 8 << 20
 
-// startEntry runs the entry command, whose end is the sandbox's.
+// startEntry runs the entry command. Its end is the sandbox's end.
 func (s *Supervisor) startEntry() error {
 	if len(s.launch.Spec.Command) == 0 {
 		return nil
@@ -26,7 +26,7 @@ func (s *Supervisor) startEntry() error {
 	return nil
 }
 
-// endWith makes the end of the entry command the sandbox's.
+// endWith ends the sandbox when the entry command ends.
 func (s *Supervisor) endWith(c *command.Command) {
 	s.wg.Go(func() {
 		exit := c.Exit()
@@ -34,7 +34,7 @@ func (s *Supervisor) endWith(c *command.Command) {
 		s.state.ExitCode = &exit.Code
 		s.mu.Unlock()
 		if exit.Reason != "" {
-			return // the sandbox ended under it: that is the reason, not the command
+			return // the command ended because the sandbox did
 		}
 		s.stopping.Lock()
 		defer s.stopping.Unlock()

@@ -14,12 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confine gives up what this process does not need once the sandbox runs: it parses the packets of the sandbox. There
-// is no way back, and it holds for all threads.
+// confine drops all rights of this process that a running sandbox does not need, because the process parses packets of
+// the sandbox. It applies to all threads and cannot be undone.
 //
-// The process sees only its own files (see enterJail). It has no capabilities. It can start no program, make no
-// namespace and no mount, and trace no process; it can signal itself and the processes in peers, and open no sockets
-// but unix, IP and route sockets. dirs are what it writes in, the sandbox's directory first.
+// The process sees only its own files (see enterJail). It has no capabilities. It cannot start programs, make
+// namespaces or mounts, or trace processes. It can signal only itself and the processes in peers. It can open only
+// unix, IP and route sockets. dirs are the writable directories, the sandbox's directory first.
 func confine(root string, dirs []string, peers ...int) error {
 	keep := uint64(0)
 	// With sudo the state directory can be another user's.
@@ -32,7 +32,7 @@ func confine(root string, dirs []string, peers ...int) error {
 	if err := limitCapabilities(keep); err != nil {
 		return fmt.Errorf("giving up capabilities: %w", err)
 	}
-	// A process of the same user may not read the memory of this one.
+	// Other processes of the same user must not read this process's memory.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("protecting the memory: %w", err)
 	}
@@ -42,7 +42,7 @@ func confine(root string, dirs []string, peers ...int) error {
 	return nil
 }
 
-// limitCapabilities leaves every thread keep, a set of capabilities, of what it has.
+// limitCapabilities removes the capabilities that are not in the set keep from every thread.
 func limitCapabilities(keep uint64) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var sets [2]unix.CapUserData
@@ -70,10 +70,10 @@ const (
 	offsetArch    = 4
 	offsetFirst   = 16 // the low half of the first argument
 	offsetThird   = 32
-	foreignNumber = 0x40000000 // from here on numbers are of the x32 interface
+	foreignNumber = 0x40000000 // numbers from here on belong to the x32 interface
 )
 
-// refused are system calls that a supervisor has no use of once the sandbox runs.
+// refused are the system calls that a supervisor does not need once the sandbox runs.
 func refused() []uint32 {
 	return []uint32{
 		unix.SYS_EXECVE, unix.SYS_EXECVEAT, unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV,
@@ -94,7 +94,7 @@ func refused() []uint32 {
 		unix.SYS_SETFSUID, unix.SYS_SETFSGID, unix.SYS_CAPSET, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME,
 		unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_ADJTIMEX, unix.SYS_CLOCK_ADJTIME, unix.SYS_VHANGUP,
 		unix.SYS_LOOKUP_DCOOKIE,
-		// Calls that the user id alone allows on other processes of this user.
+		// Calls that need only the same user id for other processes.
 		unix.SYS_TKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET,
 		unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETATTR,
 		unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES,
@@ -104,7 +104,7 @@ func refused() []uint32 {
 	}
 }
 
-// filter is the program of the system call filter. peers are the processes beside this one that may be signaled.
+// filter returns the program of the system call filter. This process may signal itself and the processes in peers.
 func filter(peers ...int) ([]bpf.RawInstruction, error) {
 	allow, deny := bpf.RetConstant{Val: filterAllow}, bpf.RetConstant{Val: filterErrno | uint32(unix.EPERM)}
 	equal := func(value uint32, otherwise uint8) bpf.JumpIf {
@@ -119,13 +119,13 @@ func filter(peers ...int) ([]bpf.RawInstruction, error) {
 		bpf.LoadAbsolute{Off: offsetNumber, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: foreignNumber, SkipTrue: 1},
 		deny,
-		// Threads, and nothing else.
+		// clone may only make threads.
 		equal(unix.SYS_CLONE, 5),
 		bpf.LoadAbsolute{Off: offsetFirst, Size: 4},
 		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: unix.CLONE_THREAD | namespaces},
 		equal(unix.CLONE_THREAD, 1), allow, deny,
 		equal(unix.SYS_CLONE3, 1),
-		bpf.RetConstant{Val: filterErrno | uint32(unix.ENOSYS)}, // its flags cannot be seen
+		bpf.RetConstant{Val: filterErrno | uint32(unix.ENOSYS)}, // the filter cannot see its flags
 		equal(unix.SYS_SOCKET, 12),
 		bpf.LoadAbsolute{Off: offsetFirst, Size: 4},
 		equal(unix.AF_UNIX, 1), allow, equal(unix.AF_INET, 1), allow, equal(unix.AF_INET6, 1), allow,
@@ -133,7 +133,7 @@ func filter(peers ...int) ([]bpf.RawInstruction, error) {
 		bpf.LoadAbsolute{Off: offsetThird, Size: 4},
 		equal(unix.NETLINK_ROUTE, 1), allow, deny,
 	}
-	// Processes are named by the first argument.
+	// The first argument of these calls is a process id.
 	self := os.Getpid()
 	known := append(slices.Clone(peers), self)
 	for number, processes := range map[uint32][]int{
@@ -152,7 +152,7 @@ func filter(peers ...int) ([]bpf.RawInstruction, error) {
 	return bpf.Assemble(append(program, allow))
 }
 
-// auditArch is the architecture as the filter sees it: linux/audit.h.
+// auditArch returns the architecture in the form of the filter: linux/audit.h.
 func auditArch() uint32 {
 	if runtime.GOARCH == "arm64" {
 		return unix.AUDIT_ARCH_AARCH64
@@ -160,7 +160,7 @@ func auditArch() uint32 {
 	return unix.AUDIT_ARCH_X86_64
 }
 
-// installFilter puts the filter on every thread. New privileges were given up before this program was started.
+// installFilter installs the filter on every thread. The client set no_new_privs before it started this program.
 func installFilter(peers ...int) error {
 	program, err := filter(peers...)
 	if err != nil {

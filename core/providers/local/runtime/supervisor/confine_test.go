@@ -122,7 +122,7 @@ func checkConfined(t *testing.T, dir string) {
 	}
 }
 
-// checkFiles tries what the user id of root allows without capabilities.
+// checkFiles tries file operations that root's user id allows without capabilities.
 func checkFiles(t *testing.T) {
 	t.Helper()
 	for name, try := range map[string]func() error{

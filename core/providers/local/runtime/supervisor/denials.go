@@ -10,10 +10,10 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/runtime/netstack"
 )
 
-// reportInterval is how long refusals are gathered before they enter the state, so a flood causes few events.
+// reportInterval is the time to collect refusals before they are written to the state. So a flood causes few events.
 const reportInterval = 250 * time.Millisecond
 
-// denials are what the network policy refused, the latest first.
+// denials returns the refusals of the network policy, the latest first.
 func (s *Supervisor) denials() []core.Denial {
 	var list []core.Denial
 	for _, d := range slices.Backward(s.stack.Denials()) {
@@ -30,7 +30,7 @@ func denial(d netstack.Denial) core.Denial {
 	return denial
 }
 
-// noteDenial makes the state tell of refusals soon.
+// noteDenial schedules a write of refusals to the state.
 func (s *Supervisor) noteDenial() {
 	s.mu.Lock()
 	first := s.reportAt.IsZero()
@@ -43,7 +43,7 @@ func (s *Supervisor) noteDenial() {
 	}
 }
 
-// reportDenials writes the number of refusals and the latest of them to the state. The caller holds mu.
+// reportDenials writes the number of refusals and the latest one to the state. The caller holds mu.
 func (s *Supervisor) reportDenials() {
 	s.reportAt = time.Time{}
 	s.state.Denied = int(s.stack.Stats().Denied)

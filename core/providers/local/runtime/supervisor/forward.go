@@ -20,7 +20,7 @@ func (s *Supervisor) dial(ctx context.Context, port int) (net.Conn, error) {
 	if err := s.acquire(); err != nil {
 		return nil, err
 	}
-	// The way by sb-guest finds what listens on loopback, too, but a sandbox cannot be kept while it is in use.
+	// sb-guest also reaches programs that listen on loopback, but a checkpoint is impossible during its use.
 	if conn, err := s.stack.Dial(ctx, port); err == nil {
 		return &busyConn{Conn: conn, release: s.release}, nil
 	}
@@ -61,7 +61,7 @@ func (c *busyConn) CloseWrite() error {
 	return nil
 }
 
-// forward connects the client's socket with a port inside, until either is closed or the sandbox ends.
+// forward connects the client's socket with a port inside until either is closed or the sandbox ends.
 func (s *Supervisor) forward(ctx context.Context, port int, files *socket.Files) error {
 	if port < 1 || port > 65535 {
 		return core.Errorf(core.KindUsage, "port forward", s.launch.ID, "%d is not a port", port)
@@ -93,8 +93,8 @@ func (s *Supervisor) forward(ctx context.Context, port int, files *socket.Files)
 	return nil
 }
 
-// carry copies both ways until both directions have ended, one fails, the client is gone or the sandbox is, and closes
-// both connections.
+// carry copies in both directions and then closes both connections. It ends when both directions have ended, one has
+// failed, or the client or the sandbox is gone.
 func (s *Supervisor) carry(client *net.UnixConn, inside net.Conn) {
 	closeBoth := func() {
 		_ = client.Close()
@@ -122,7 +122,7 @@ func (s *Supervisor) carry(client *net.UnixConn, inside net.Conn) {
 	copies.Go(func() { pass(client, inside) })
 	copies.Go(func() {
 		pass(inside, client)
-		// A server inside may ignore the end, and a client that is gone would keep the sandbox awake.
+		// A server inside may ignore the end of input. Then a disconnected client would keep the sandbox awake.
 		watches.Go(func() {
 			if hungUp(client) {
 				closeBoth()
@@ -132,8 +132,8 @@ func (s *Supervisor) carry(client *net.UnixConn, inside net.Conn) {
 	copies.Wait()
 }
 
-// hungUp waits until the other end of a connection is closed, not just shut down for one direction; false means that
-// this end is.
+// hungUp waits until one end of a connection is closed. It returns true if the other end is closed in both directions,
+// and false if this end is.
 func hungUp(conn *net.UnixConn) bool {
 	raw, err := conn.SyscallConn()
 	if err != nil {

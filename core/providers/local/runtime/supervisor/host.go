@@ -46,8 +46,8 @@ func (h host) Plan(r *wire.Command) (command.Start, error) {
 	}, err
 }
 
-// environment returns the variables of a process: the image's, and over them layers; nothing of the host's. Secrets are
-// a layer of commands only. The other processes of the sandbox are written down, and need none.
+// environment returns the variables of a process: those of the image, overridden by layers. It contains no variables of
+// the host. Only commands have a layer of secrets: the other processes do not need them, and are stored in checkpoints.
 func (s *Supervisor) environment(home string, layers ...map[string]string) []string {
 	if s.launch.Root == nil {
 		return command.Environment([]string{"LANG=C.UTF-8"}, home, layers...)
@@ -87,7 +87,8 @@ func (h host) Start(start command.Start) (command.Process, error) {
 	return process{h.Supervisor, inside}, nil
 }
 
-// whyNotBegun returns why a command could not start: its program, the end of the sandbox, or another reason.
+// whyNotBegun returns the reason for a failed start of a command: its program, the end of the sandbox, or another
+// error.
 func (s *Supervisor) whyNotBegun(err error) error {
 	if errors.Is(err, program.ErrNotFound) || errors.Is(err, program.ErrNotExecutable) {
 		return err
@@ -133,7 +134,7 @@ func (p process) Signal(number syscall.Signal) error {
 // Explain implements command.Process. A limit that ends a command here ends the sandbox.
 func (p process) Explain(*core.Exit) {}
 
-// whyEnded is why the sandbox is ending, as far as it is known now.
+// whyEnded returns the reason for the sandbox's end, as far as it is known.
 func (s *Supervisor) whyEnded() end {
 	select {
 	case why := <-s.ending:

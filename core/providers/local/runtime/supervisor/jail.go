@@ -18,11 +18,11 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// enterJail replaces what this process sees of the machine's files: dirs, which it may write in, /proc, /dev/null and
-// the files that name the machine's name servers. In dirs it does not see store.ClientDir. All but dirs and /dev/null
-// is read-only. root is an empty directory; the process is in a mount namespace of its own. Open files stay open.
+// enterJail replaces this process's view of the machine's files. The process then sees only dirs, /proc, /dev/null and
+// the files that list the machine's name servers. Only dirs and /dev/null are writable, and store.ClientDir in dirs is
+// hidden. root must be an empty directory. The process must be in its own mount namespace. Open files stay open.
 func enterJail(root string, dirs ...string) error {
-	// The time zone is read at its first use, from a file that the jail lacks.
+	// The jail lacks the file of the time zone, and the first use reads it.
 	_, _ = time.Now().Zone()
 	if err := unix.Mount(
 		"sb", root, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=64k,mode=0755",
@@ -40,7 +40,7 @@ func enterJail(root string, dirs ...string) error {
 	if err := show(root, os.DevNull, false); err != nil {
 		return err
 	}
-	// Most of /proc/sys is writable for root without any capability.
+	// /proc is read-only, because root can write most of /proc/sys without capabilities.
 	if err := show(root, "/proc", true); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func enterJail(root string, dirs ...string) error {
 	if err := os.Chdir(root); err != nil {
 		return err
 	}
-	// The old root is mounted over the new one, and then removed from there: pivot_root(2).
+	// The old root is mounted over the new one and then unmounted: pivot_root(2).
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return fmt.Errorf("changing the root: %w", err)
 	}
@@ -63,7 +63,7 @@ func enterJail(root string, dirs ...string) error {
 	return unix.MountSetattr(unix.AT_FDCWD, "/", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 }
 
-// hide covers a directory, if it is there, with an empty one.
+// hide mounts an empty directory over dir, if dir exists.
 func hide(dir string) error {
 	err := unix.Mount("sb", dir, "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=4k,mode=0500")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -72,8 +72,8 @@ func hide(dir string) error {
 	return nil
 }
 
-// show makes a file or directory of the machine visible at the same path below root. A read-only one comes with the
-// file systems that are mounted on it and below it: an ordinary user may not uncover what they hide.
+// show makes a file or directory of the machine visible at the same path below root. With readOnly it includes the
+// mounts at and below path, because an ordinary user may not reveal files under a mount.
 func show(root, path string, readOnly bool) error {
 	info, err := os.Stat(path) //nolint:gosec // the client names the paths
 	if err != nil {
@@ -113,14 +113,15 @@ func show(root, path string, readOnly bool) error {
 	return nil
 }
 
-// showResolvers shows the files that name the machine's name servers. The directory of such a file is shown, so that a
-// file that replaces it is seen; but not a directory of this user, which may have files that other users may not read.
+// showResolvers shows the files that list the machine's name servers. It shows the whole directory of such a file, so
+// that a replacement of the file is visible. For a directory of this user it shows only the file, because other files
+// there may be private.
 func showResolvers(root string, files []string) error {
 	var shown []string
 	for _, path := range files {
 		file, err := filepath.EvalSymlinks(path)
 		if err != nil {
-			continue // a file that cannot be read names no servers
+			continue // an unreadable file lists no servers
 		}
 		visible := file
 		if dir := filepath.Dir(file); !owned(dir) {
@@ -145,7 +146,7 @@ func showResolvers(root string, files []string) error {
 	return nil
 }
 
-// owned says whether a file is of this process's user.
+// owned reports whether this process's user owns a file.
 func owned(path string) bool {
 	info, err := os.Stat(path) //nolint:gosec // the client names the paths
 	if err != nil {

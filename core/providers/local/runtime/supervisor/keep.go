@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// memoryPoll is how often the memory of a sandbox that is awake is measured.
+	// memoryPoll is the interval of memory measurements of an awake sandbox.
 	memoryPoll = 50 * time.Millisecond
-	// busyPoll is how often a sandbox is looked at that would be frozen but for processes in the background.
+	// busyPoll is the interval of attempts to freeze an idle sandbox with background processes.
 	busyPoll = time.Second
 	never    = time.Duration(1<<63 - 1)
 )
 
-// keep runs until there is a reason to end, then ends the sandbox.
+// keep waits for a reason to end, and then ends the sandbox.
 func (s *Supervisor) keep(ctx context.Context) {
 	owner := make(chan struct{})
 	ownerCtx, stopOwner := context.WithCancel(ctx)
@@ -41,7 +41,7 @@ func (s *Supervisor) keep(ctx context.Context) {
 		case <-s.box.Done():
 			why = s.crash()
 			select {
-			case why = <-s.ending: // somebody ended it, and had a reason
+			case why = <-s.ending: // a request ended it, and has the reason
 			default:
 			}
 		case <-timer.C:
@@ -58,7 +58,7 @@ func (s *Supervisor) keep(ctx context.Context) {
 	s.teardown()
 }
 
-// next is how long until something is due.
+// next returns the time until the next deadline.
 func (s *Supervisor) next() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +84,7 @@ func (s *Supervisor) next() time.Duration {
 	return wait
 }
 
-// due does what is due, and returns why the sandbox ends if it does.
+// due handles deadlines that have passed. It returns the reason if the sandbox must end.
 func (s *Supervisor) due() end {
 	now := time.Now()
 	s.mu.Lock()
@@ -111,8 +111,7 @@ func (s *Supervisor) due() end {
 	return end{}
 }
 
-// acquire begins an activity: the sandbox is awake until release. Errors are
-// *core.Error of KindConflict.
+// acquire begins an activity. The sandbox stays awake until release. Errors are *core.Error of KindConflict.
 func (s *Supervisor) acquire() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +140,7 @@ func (s *Supervisor) release() {
 	s.wake()
 }
 
-// wake makes keep look at its deadlines again.
+// wake makes keep check its deadlines again.
 func (s *Supervisor) wake() {
 	select {
 	case s.changed <- struct{}{}:
@@ -149,7 +148,7 @@ func (s *Supervisor) wake() {
 	}
 }
 
-// freeze suspends the sandbox if really nothing runs in it. The caller holds mu.
+// freeze suspends the sandbox if no process runs in it. The caller holds mu.
 func (s *Supervisor) freeze() {
 	usage, err := s.box.Usage()
 	if err != nil || usage.Processes > 1 {
@@ -168,7 +167,7 @@ func (s *Supervisor) freeze() {
 	}
 }
 
-// thaw ends a freeze. The caller holds mu.
+// thaw resumes a frozen sandbox. The caller holds mu.
 func (s *Supervisor) thaw() error {
 	if !s.frozen {
 		return nil
@@ -184,7 +183,7 @@ func (s *Supervisor) thaw() error {
 	return nil
 }
 
-// wakeUp starts to watch the memory. The caller holds mu, or is alone.
+// wakeUp starts to watch the memory. The caller holds mu, or is the only goroutine.
 func (s *Supervisor) wakeUp() {
 	limit := int64(s.launch.Spec.Memory)
 	if limit == 0 {
@@ -195,7 +194,7 @@ func (s *Supervisor) wakeUp() {
 	s.wg.Go(func() { s.watchMemory(ctx, limit) })
 }
 
-// stopWatching ends what wakeUp started. The caller holds mu.
+// stopWatching ends the watch of wakeUp. The caller holds mu.
 func (s *Supervisor) stopWatching() {
 	if s.awake != nil {
 		s.awake()
@@ -203,8 +202,8 @@ func (s *Supervisor) stopWatching() {
 	}
 }
 
-// watchMemory ends the sandbox when it uses more than its limit, with a clear reason. Without a
-// control group nothing else would before the host suffers.
+// watchMemory ends the sandbox when it uses more memory than its limit, with a clear reason. Without a control group
+// there is no other limit that protects the host.
 func (s *Supervisor) watchMemory(ctx context.Context, limit int64) {
 	tick := time.NewTicker(memoryPoll)
 	defer tick.Stop()
@@ -233,8 +232,8 @@ func (s *Supervisor) watchMemory(ctx context.Context, limit int64) {
 	}
 }
 
-// overLimit says by what a sandbox is over its memory limit, or "". used is the sandbox's own, beside what its kernel
-// and its supervisor hold.
+// overLimit describes how a sandbox exceeds its memory limit, or returns "". used is the sandbox's memory without
+// overhead, the memory of its kernel and its supervisor. All are in bytes.
 func overLimit(used, overhead, limit int64) string {
 	switch {
 	case used > limit:

@@ -19,9 +19,9 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/socket"
 )
 
-// Main runs the program and returns its exit code. "supervise" reads a socket.Launch from
-// stdin, writes socket.LaunchStatus lines to stdout until the sandbox is ready, and keeps it
-// until it ends; descriptor 3 is the sandbox's lock, held by being open. stderr is its log.
+// Main runs the program and returns its exit code. "supervise" reads a socket.Launch from stdin. It writes
+// socket.LaunchStatus lines to stdout until the sandbox is ready, and runs the sandbox until its end. Descriptor 3 is
+// the sandbox's lock, which is held while it is open. stderr is the log.
 func Main(args []string, stdin, stdout, stderr *os.File) int {
 	if len(args) == 1 && args[0] == "version" {
 		_, _ = fmt.Fprintf(stdout, "%d\n", wire.Version)
@@ -34,7 +34,7 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 	log := slog.New(slog.NewTextHandler(stderr, nil))
 	status := json.NewEncoder(stdout)
 	report := func(s socket.LaunchStatus) {
-		// A client that is gone does not matter: the lease says whose the sandbox is.
+		// A disconnected client does not matter: the lease names the sandbox's owner.
 		_ = status.Encode(s)
 	}
 	var launch socket.Launch

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/runtime/netstack"
 )
 
-// connect makes the sandbox's network and returns its description for the sandbox; the caller closes the card. Without
-// a network there is one, too, where everything is refused: gVisor gives a sandbox that runs no card any more.
+// connect makes the sandbox's network and returns its description for the engine. The caller closes the network card. A
+// sandbox without a network has a card, too, whose traffic is refused: gVisor cannot add a card to a running sandbox.
 func (s *Supervisor) connect(network core.Network) (*engine.Network, error) {
 	host, nic, err := netstack.Pair()
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Supervisor) connect(network core.Network) (*engine.Network, error) {
 	}, nil
 }
 
-// setNetwork replaces the network policy. The client writes it down.
+// setNetwork replaces the network policy. The client stores the policy.
 func (s *Supervisor) setNetwork(network *core.Network) error {
 	if network == nil {
 		return core.Errorf(core.KindUsage, "policy set", s.launch.ID, "no policy is named")
@@ -49,7 +49,7 @@ func (s *Supervisor) setNetwork(network *core.Network) error {
 	return nil
 }
 
-// policy is what holds a sandbox to its network.
+// policy returns the policy that enforces a sandbox's network.
 func policy(network core.Network) netstack.Policy {
 	switch network.Mode {
 	case core.NetworkDefault, core.NetworkAll:

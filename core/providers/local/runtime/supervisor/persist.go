@@ -9,7 +9,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// saves says whether the filesystem is to outlive the sandbox.
+// saves reports whether the filesystem is saved periodically.
 func (s *Supervisor) saves() bool { return s.launch.Spec.Persist && s.launch.SaveInterval > 0 }
 
 // saveFilesystem saves the filesystem as a new generation. The caller holds mu, so that the sandbox stays awake.
@@ -32,8 +32,8 @@ func (s *Supervisor) saveFilesystem() error {
 	return s.saveLocked(true)
 }
 
-// saveBeforeEnd saves the files of a persistent sandbox that ends unasked, and makes its end a stop: it can
-// be started again.
+// saveBeforeEnd saves the files of a persistent sandbox that ends without a request. It makes the end a stop, so that
+// the sandbox can be started again.
 func (s *Supervisor) saveBeforeEnd() {
 	if !s.launch.Spec.Persist {
 		return
@@ -50,7 +50,7 @@ func (s *Supervisor) saveBeforeEnd() {
 	s.why.state = core.StateStopped
 }
 
-// savedAtEnd saves what can still be saved. The caller holds mu.
+// savedAtEnd saves the filesystem and reports whether that succeeded. The caller holds mu.
 func (s *Supervisor) savedAtEnd() bool {
 	if s.why.reason == core.ReasonCrash {
 		return false

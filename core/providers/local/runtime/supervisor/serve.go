@@ -19,10 +19,10 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/socket"
 )
 
-// endSeen is how long it takes at most until the end of a sandbox's kernel is known here.
+// endSeen bounds the delay until this process notices the end of a sandbox's kernel.
 const endSeen = time.Second
 
-// Exec implements socket.Server. The command keeps running when the client leaves.
+// Exec implements socket.Server. The command keeps running after the client disconnects.
 func (s *Supervisor) Exec(stream grpc.BidiStreamingServer[socket.Ask, socket.Answer], files *socket.Files) error {
 	first, err := stream.Recv()
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *Supervisor) Exec(stream grpc.BidiStreamingServer[socket.Ask, socket.Ans
 	}
 }
 
-// open starts the command that a client asks for, or finds it. broken takes the outputs whose reader is gone.
+// open starts the requested command, or finds it for an attach. broken receives the outputs whose reader is gone.
 func (s *Supervisor) open(
 	first *wire.Request, files *socket.Files, broken chan<- core.Stream,
 ) (c *command.Command, client streams, err error) {
@@ -170,7 +170,7 @@ func (s *Supervisor) Control(ctx context.Context, request *wire.Request, files *
 	return reply
 }
 
-// files runs sb-guest with the client's descriptors: what it carries never passes through here.
+// files runs sb-guest with the client's descriptors. The data does not pass through this process.
 func (s *Supervisor) files(ctx context.Context, argv []string, files *socket.Files) (*core.Exit, error) {
 	streams, err := files.Take(3)
 	if err != nil {
@@ -213,11 +213,11 @@ func (s *Supervisor) files(ctx context.Context, argv []string, files *socket.Fil
 	return &core.Exit{Code: exit.Code, Signal: int(exit.Signal)}, nil
 }
 
-// helperGrace is how long sb-guest may take to take back what it began.
+// helperGrace bounds the time of sb-guest to undo an unfinished operation.
 const helperGrace = 5 * time.Second
 
-// endWithClient ends a file operation whose client has left, until ended is closed. Who is root inside can stop
-// sb-guest, so the second signal is one that nothing withstands.
+// endWithClient ends a file operation whose client has disconnected. It does nothing after ended is closed. Root inside
+// can stop sb-guest, so the second signal is SIGKILL.
 func endWithClient(ctx context.Context, helper *engine.Process, ended <-chan struct{}) {
 	select {
 	case <-ended:
@@ -252,7 +252,7 @@ func (s *Supervisor) stats() (*core.Stats, error) {
 	stats := &core.Stats{
 		Sandbox: s.launch.ID, Time: time.Now(), Frozen: s.frozen, CPU: s.usage.CPU, CPULimit: spec.CPU,
 		Memory: core.Bytes(s.usage.Memory), MemoryLimit: spec.Memory, Disk: core.Bytes(s.usage.Disk), DiskLimit: spec.Disk,
-		Processes: max(s.usage.Processes-1-s.spawned()-s.forwards, 0), // sb-guest is not the user's
+		Processes: max(s.usage.Processes-1-s.spawned()-s.forwards, 0), // sb-guest does not count
 	}
 	net := s.stack.Stats()
 	stats.NetReceived, stats.NetSent, stats.Denied = core.Bytes(net.Received), core.Bytes(net.Sent), int(net.Denied)
@@ -290,7 +290,7 @@ func (s *Supervisor) resume() error {
 	return s.saveLocked(false)
 }
 
-// given are the secrets that the sandbox and its commands were given.
+// given returns the secrets of the sandbox and its commands.
 func (s *Supervisor) given() []wire.Secret {
 	var list []wire.Secret
 	for _, secret := range s.commands.Secrets.All() {
@@ -299,7 +299,7 @@ func (s *Supervisor) given() []wire.Secret {
 	return list
 }
 
-// expire sets when the lifetime ends; zero is never. A lease changes nothing once the end was set without one.
+// expire sets the end of the lifetime; zero is never. A lease does not change an end that was set without one.
 func (s *Supervisor) expire(at time.Time, lease bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -311,7 +311,7 @@ func (s *Supervisor) expire(at time.Time, lease bool) error {
 	return s.saveLocked(true)
 }
 
-// stop asks every process to end, saves the filesystem and ends the sandbox.
+// stop signals every process to end, saves the filesystem and ends the sandbox.
 func (s *Supervisor) stop(ctx context.Context, grace time.Duration) error {
 	if !s.launch.Spec.Persist {
 		return core.Errorf(
@@ -332,7 +332,7 @@ func (s *Supervisor) stop(ctx context.Context, grace time.Duration) error {
 	s.mu.Lock()
 	err := s.saveFilesystem()
 	if err == nil {
-		s.over = true // what was written from now on would be lost
+		s.over = true // later writes would be lost
 	}
 	s.mu.Unlock()
 	if err != nil && s.hasEnded() {
@@ -347,7 +347,7 @@ func (s *Supervisor) stop(ctx context.Context, grace time.Duration) error {
 	return nil
 }
 
-// hasEnded says whether the sandbox's kernel is gone, after it did not answer: that is seen a moment later.
+// hasEnded reports whether the sandbox's kernel is gone, after it did not answer. It waits up to endSeen for the end.
 func (s *Supervisor) hasEnded() bool {
 	select {
 	case <-s.box.Done():
@@ -357,7 +357,7 @@ func (s *Supervisor) hasEnded() bool {
 	}
 }
 
-// awaitQuiet waits until only the first process is left, or grace is over.
+// awaitQuiet waits until only the first process is left, or grace has passed.
 func (s *Supervisor) awaitQuiet(ctx context.Context, grace time.Duration) {
 	const poll = 20 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, grace)

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// output is the directory of that name that a client made in the sandbox's directory.
+// output returns the path of a directory that a client made in the sandbox's directory.
 func (s *Supervisor) output(name string) (dir string, err error) {
 	if !strings.HasPrefix(name, store.OutPrefix) || filepath.Base(name) != name {
 		return "", core.Errorf(core.KindUsage, "snapshot", s.launch.ID, "%q is not the name of a directory to write to", name)
@@ -22,7 +22,7 @@ func (s *Supervisor) output(name string) (dir string, err error) {
 	return filepath.Join(s.launch.Dir, name), nil
 }
 
-// dropUnwanted removes what was written for a client that has gone meanwhile.
+// dropUnwanted removes dir if the client has disconnected.
 func (s *Supervisor) dropUnwanted(ctx context.Context, dir string) {
 	if ctx.Err() == nil {
 		return
@@ -32,7 +32,7 @@ func (s *Supervisor) dropUnwanted(ctx context.Context, dir string) {
 	}
 }
 
-// snapshot writes the writable layer to the directory of that name. The client makes it durable.
+// snapshot writes the writable layer to the output directory name. The client makes it durable.
 func (s *Supervisor) snapshot(ctx context.Context, name string) error {
 	dir, err := s.output(name)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Supervisor) snapshot(ctx context.Context, name string) error {
 	return nil
 }
 
-// diff writes to the client's descriptor what the writable layer changes.
+// diff writes the changes of the writable layer to the client's descriptor.
 func (s *Supervisor) diff(files *socket.Files) error {
 	to, err := files.Take(1)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
-// streams are a client's descriptors; nil is one that it did not send.
+// streams are a client's descriptors. A descriptor that the client did not send is nil.
 type streams struct{ stdin, stdout, stderr *os.File }
 
-// announced gives a client's descriptors the names that its request announces them by, in this order.
+// announced maps a client's descriptors to the streams in its request: stdin, stdout, stderr, in this order.
 func announced(request *wire.Command, clients []*os.File) streams {
 	var named streams
 	for _, f := range []struct {
@@ -30,8 +30,8 @@ func announced(request *wire.Command, clients []*os.File) streams {
 	return named
 }
 
-// feed carries a client's stdin to the command; with last the command sees its end.
-// A nil client is an empty stdin.
+// feed copies a client's stdin to the command. With last its end is the end of the command's stdin. A nil client is an
+// empty stdin.
 func (s *Supervisor) feed(c *command.Command, client *os.File, last bool) {
 	if client == nil {
 		if last {
@@ -47,8 +47,7 @@ func (s *Supervisor) feed(c *command.Command, client *os.File, last bool) {
 	s.wg.Go(func() {
 		ended := make(chan struct{})
 		s.wg.Go(func() {
-			// A read from a terminal that is not needed any more would swallow what is
-			// typed next.
+			// After the command's end a pending read from a terminal would swallow the user's next input.
 			select {
 			case <-c.Done():
 				_ = client.SetReadDeadline(time.Now())
@@ -64,7 +63,7 @@ func (s *Supervisor) feed(c *command.Command, client *os.File, last bool) {
 	})
 }
 
-// outputs makes a client's descriptors the outputs of a command. broken takes the streams whose reader is gone.
+// outputs makes a client's descriptors the outputs of a command. broken receives the streams whose reader is gone.
 func (f streams) outputs(broken chan<- core.Stream) *command.Client {
 	client := &command.Client{Broken: func(stream core.Stream) { broken <- stream }}
 	if f.stdout != nil {
@@ -76,8 +75,8 @@ func (f streams) outputs(broken chan<- core.Stream) *command.Client {
 	return client
 }
 
-// abandon releases the descriptors of a client that has left. The reader of an output sees its end, and what is typed
-// next is not the command's.
+// abandon releases the descriptors of a client that has disconnected. The reader of an output sees its end, and the
+// command does not read the user's next input.
 func (f streams) abandon() {
 	if f.stdin != nil && isTerminal(f.stdin) {
 		_ = f.stdin.SetReadDeadline(time.Now()) // it may be closed

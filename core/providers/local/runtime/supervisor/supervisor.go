@@ -27,7 +27,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// Supervisor keeps one sandbox.
+// Supervisor runs one sandbox.
 type Supervisor struct {
 	launch socket.Launch
 	log    *slog.Logger
@@ -37,19 +37,19 @@ type Supervisor struct {
 	socket net.Listener
 	group  *cgroup.Member // the sandbox's control group; nil without one
 	users  command.Users
-	// kept reads what comes with an image; nil without one.
+	// kept reads the data that belongs to an image; nil without one.
 	kept func() (wire.Kept, error)
-	// helpers is taken by everyone who runs sb-guest by descriptor, and whole by who keeps the sandbox.
+	// helpers has a unit for each sb-guest that runs by descriptor. A checkpoint takes all units.
 	helpers *semaphore.Weighted
-	// ending takes the first reason to end.
+	// ending receives the first reason to end.
 	ending chan end
 	// changed wakes keep after a deadline moved.
 	changed  chan struct{}
 	wg       sync.WaitGroup
 	commands *command.Commands
 
-	// stopping is held by stop. The entry command's end waits for it: it is not the sandbox's own when it was asked for.
-	// It is taken before mu.
+	// stopping is held by stop. The entry command's end waits for it, because during a stop that end is not the reason for
+	// the sandbox's end. It is taken before mu.
 	stopping sync.Mutex
 	// policing is held while the network policy is replaced. It is taken before mu.
 	policing sync.Mutex
@@ -58,21 +58,21 @@ type Supervisor struct {
 
 	mu       sync.Mutex
 	state    store.State
-	busy     int  // commands, file operations and connections under way
+	busy     int  // active commands, file operations and connections
 	forwards int  // connections to ports that sb-guest carries
 	frozen   bool // suspended because nothing runs
 	paused   bool
-	over     bool // no request is taken any more
-	dirty    bool // something may have changed since the filesystem was saved
+	over     bool // no request is accepted anymore
+	dirty    bool // files may have changed since the last save
 	freezeAt time.Time
 	saveAt   time.Time
-	reportAt time.Time    // when refused connections enter the state; zero is never
-	usage    engine.Usage // as measured last
+	reportAt time.Time    // time to write refused connections to the state; zero is never
+	usage    engine.Usage // the last measurement
 	awake    context.CancelFunc
 	why      end
 }
 
-// end says how and why the sandbox ends.
+// end is the final state of the sandbox and the reason for its end.
 type end struct {
 	state   core.State
 	reason  core.Reason
@@ -156,9 +156,9 @@ func (s *Supervisor) start(ctx context.Context, report func(socket.LaunchStatus)
 	return nil
 }
 
-// confine gives up what is not needed while the sandbox runs.
+// confine drops rights that are not needed while the sandbox runs.
 func (s *Supervisor) confine() error {
-	// The files behind the writable layer have no names by now.
+	// The files behind the writable layer are unlinked already.
 	if err := os.RemoveAll(s.launch.OverlayDir); err != nil {
 		return err
 	}
@@ -177,8 +177,8 @@ func (s *Supervisor) confine() error {
 	return confine(root, dirs, peers...)
 }
 
-// makeDirs makes the sandbox's directories, without what a supervisor that was killed left there: the
-// lock says that it is gone.
+// makeDirs makes the sandbox's directories. It removes the leftovers of a killed supervisor, which the lock proves to
+// be gone.
 func (s *Supervisor) makeDirs() error {
 	if err := errors.Join(os.RemoveAll(s.launch.RuntimeDir), os.RemoveAll(s.launch.OverlayDir)); err != nil {
 		return classify(err)
@@ -196,7 +196,7 @@ func (s *Supervisor) makeDirs() error {
 	return nil
 }
 
-// config is the engine's configuration, without its network and the image from which it resumes.
+// config returns the engine's configuration, without the network and the image to resume from.
 func (s *Supervisor) config() engine.Config {
 	spec := s.launch.Spec
 	config := engine.Config{
@@ -233,7 +233,7 @@ func (s *Supervisor) publish(ctx context.Context) error {
 	return nil
 }
 
-// begins counts the sandbox as running, and its times, from now on.
+// begins sets the state to running, and the times that start now.
 func (s *Supervisor) begins(now time.Time) {
 	s.state.Ended, s.state.Fixed = time.Time{}, s.launch.Endless
 	s.state.State, s.state.Started, s.state.LastActive = core.StateRunning, now, now
@@ -242,11 +242,11 @@ func (s *Supervisor) begins(now time.Time) {
 	}
 	s.freezeAt, s.saveAt = now.Add(s.launch.FreezeAfter), now.Add(s.launch.SaveInterval)
 	if s.kept != nil || s.launch.Files != "" {
-		s.dirty, s.saveAt = true, now // what it began with is nowhere else for a start after a crash
+		s.dirty, s.saveAt = true, now // a start after a crash needs a saved copy of the initial files
 	}
 }
 
-// finish asks keep to end the sandbox; the first reason wins.
+// finish makes keep end the sandbox. The first reason wins.
 func (s *Supervisor) finish(why end) {
 	select {
 	case s.ending <- why:
@@ -265,7 +265,7 @@ func (s *Supervisor) saveLocked(durable bool) error {
 	return store.WriteState(s.launch.Dir, s.state, durable)
 }
 
-// abandon removes what a failed start made. The client removes the rest.
+// abandon cleans up after a failed start. The client removes the rest.
 func (s *Supervisor) abandon(cause error) {
 	s.why = end{core.StateFailed, core.ReasonLaunch, cause.Error()}
 	if s.launch.Restore > 0 {
@@ -274,15 +274,15 @@ func (s *Supervisor) abandon(cause error) {
 	s.teardown()
 }
 
-// teardown ends everything inside and everything here, and records the end in state.json.
+// teardown ends all processes inside and the work of this process. It records the end in state.json.
 func (s *Supervisor) teardown() {
 	s.mu.Lock()
 	s.over = true
 	s.stopWatching()
-	// Before the commands inside end and their clients look why.
+	// The reason is written first, because clients of the ending commands read it.
 	s.conclude()
 	s.mu.Unlock()
-	clean := s.box != nil // else the engine has cleaned up as far as it could
+	clean := s.box != nil // else the engine has cleaned up already
 	if s.box != nil {
 		if err := s.box.Stop(); err != nil {
 			s.log.Error("the sandbox did not stop cleanly", "error", err)
@@ -290,7 +290,7 @@ func (s *Supervisor) teardown() {
 		}
 	}
 	if s.server != nil {
-		// Every command has ended with the sandbox, so that their calls are ending, too.
+		// All commands have ended with the sandbox, so their calls are ending, too.
 		stopped := make(chan struct{})
 		go func() { s.server.GracefulStop(); close(stopped) }()
 		select {
@@ -313,12 +313,12 @@ func (s *Supervisor) teardown() {
 	s.mu.Unlock()
 	_ = os.RemoveAll(s.launch.OverlayDir)
 	if clean {
-		// A client that finds this directory looks for processes of the sandbox.
+		// While this directory exists, clients look for processes of the sandbox.
 		_ = os.RemoveAll(s.launch.RuntimeDir)
 	}
 }
 
-// conclude writes the last state. The caller holds mu.
+// conclude writes the final state. The caller holds mu.
 func (s *Supervisor) conclude() {
 	s.state.State, s.state.Reason, s.state.Message = s.why.state, s.why.reason, s.why.message
 	s.state.Frozen, s.state.Ports = false, nil
@@ -332,7 +332,7 @@ func (s *Supervisor) conclude() {
 
 func (s *Supervisor) journalDir() string { return filepath.Join(s.launch.Dir, store.JournalDir) }
 
-// hostname is the sandbox's name as far as a host can be called so.
+// hostname returns the sandbox's host name.
 func hostname(name string) string {
 	if name == "" {
 		return "sandbox"

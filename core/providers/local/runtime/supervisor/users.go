@@ -10,10 +10,10 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/command"
 )
 
-// usersPatience is how long each file may take.
+// usersPatience bounds the time to read each file.
 const usersPatience = 5 * time.Second
 
-// readUsers reads the sandbox's users and, of an image, its groups. A sandbox without the files has none but root.
+// readUsers reads the sandbox's users and, for an image, its groups. Without the files there is only root.
 func (s *Supervisor) readUsers() (users command.Users, err error) {
 	users.OnlyUsers = s.launch.Root == nil
 	err = s.read("/etc/passwd", usersPatience, s.box.ReadFile, func(r io.Reader) (err error) {
@@ -29,9 +29,8 @@ func (s *Supervisor) readUsers() (users command.Users, err error) {
 	return users, err
 }
 
-// read parses what write writes of a file. A sandbox that resumes from another one, or starts from an image, may have
-// anything in the file's place, also what has no end or never begins; write is not waited for then before the sandbox
-// ends.
+// read passes the output of write to parse, for at most the duration patience. A resumed sandbox or an image may have
+// another kind of file there, whose content never begins or ends. In that case write runs until the sandbox ends.
 func (s *Supervisor) read(
 	name string, patience time.Duration, write func(name string, w *os.File) error, parse func(io.Reader) error,
 ) error {
@@ -56,7 +55,7 @@ func (s *Supervisor) read(
 	return nil
 }
 
-// defaultUser is the user of a command or a file operation that names none.
+// defaultUser returns the user for commands and file operations without one.
 func (s *Supervisor) defaultUser() string {
 	if s.launch.Spec.User == "" && s.launch.Root != nil {
 		return s.launch.Root.User
@@ -64,8 +63,8 @@ func (s *Supervisor) defaultUser() string {
 	return s.launch.Spec.User
 }
 
-// user returns the user of a command: USER[:GROUP], each a name or a number; "" is root. As in Docker, a uid of an
-// image without an entry has the group 0.
+// user parses USER[:GROUP], each a name or a number; "" is root. As in Docker, a uid without an entry in an image has
+// the group 0.
 func (s *Supervisor) user(text string) (command.User, error) {
 	return s.users.Find(text, func(uid uint32) uint32 {
 		if s.launch.Root != nil {

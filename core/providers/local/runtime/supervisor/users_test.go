@@ -14,7 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/command"
 )
 
-// usersOf reads the users that write writes.
+// usersOf reads the users from the output of write.
 func usersOf(s *Supervisor, patience time.Duration, write func(*os.File) error) (users []command.User, err error) {
 	err = s.read("/etc/passwd", patience, func(_ string, w *os.File) error { return write(w) },
 		func(r io.Reader) (err error) {
