@@ -57,6 +57,8 @@ func Start(ctx context.Context, c Config) (_ *Box, err error) {
 	if err := box.create(); err != nil {
 		return nil, err
 	}
+	// The sentry waits for a gofer without end if the gofer dies while the sandbox starts.
+	box.wait.Go(box.endWithGofer)
 	begin := box.begin
 	if c.Image != nil {
 		begin = box.goOn
@@ -74,7 +76,6 @@ func Start(ctx context.Context, c Config) (_ *Box, err error) {
 		defer close(box.done)
 		awaitExit(box.SandboxPID())
 	})
-	box.wait.Go(box.endWithGofer)
 	return box, nil
 }
 
@@ -343,9 +344,11 @@ func (b *Box) call(do func(*container.Container) error) error {
 
 // abandon cleans up after a failed Start.
 func (b *Box) abandon() {
+	_ = signal(unix.SIGKILL, b.processes...)
 	if b.container != nil {
 		_ = b.container.Destroy()
 	}
+	b.wait.Wait()
 	b.remove()
 }
 
