@@ -51,7 +51,7 @@ func TestForgedAnswers(t *testing.T) {
 		}
 		said := forge(t, p, evil, program)
 		for name, why := range forgeries {
-			from := transfer.Endpoint{Sandbox: evil, Path: "/work/" + name}
+			from := transfer.Endpoint{Sandbox: evil, Path: "/data/" + name}
 			t.Run("pull/"+name, func(t *testing.T) {
 				dir := t.TempDir()
 				target, bashrc := filepath.Join(dir, "target"), filepath.Join(dir, ".bashrc")
@@ -153,7 +153,7 @@ func forge(t *testing.T, p *Provider, id, program string) (said func() []string)
 		t.Fatal(err)
 	}
 	for name := range forgeries {
-		if out, code := sh(t, p, id, "mkdir -p /work/"+name+" && echo real > /work/"+name+"/real"); code != 0 {
+		if out, code := sh(t, p, id, "mkdir -p /data/"+name+" && echo real > /data/"+name+"/real"); code != 0 {
 			t.Fatal(out)
 		}
 	}

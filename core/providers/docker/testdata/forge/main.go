@@ -29,8 +29,8 @@ const planted = "planted\n"
 var descriptions = map[string]guest.Entry{
 	"stat-parent":   {Path: []byte("../../.bashrc"), Mode: 0o644},
 	"stat-other":    {Path: []byte("/etc/passwd"), Mode: 0o644},
-	"stat-negative": {Path: []byte("/work/stat-negative"), Mode: 0o644, Size: -1},
-	"stat-link":     {Path: []byte("/work/stat-link"), Mode: 0o644, Link: []byte("../../.bashrc")},
+	"stat-negative": {Path: []byte("/data/stat-negative"), Mode: 0o644, Size: -1},
+	"stat-link":     {Path: []byte("/data/stat-link"), Mode: 0o644, Link: []byte("../../.bashrc")},
 }
 
 // archives are forged answers to export.

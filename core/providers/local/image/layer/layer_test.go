@@ -586,10 +586,10 @@ func TestPrepare(t *testing.T) {
 		}, map[string]string{
 			"/etc/hosts": "100644 0:0 0 = own", "/etc/resolv.conf": "100644", "/tmp": "40755", "/tmp/.X11-unix": "-",
 		}},
-		"links": {"/work/sub", []tar.Header{
-			dir("data"), symlink("work", "/data"), symlink("etc", "/data"), symlink("tmp", "data"),
+		"links": {"/srv/sub", []tar.Header{
+			dir("data"), symlink("srv", "/data"), symlink("etc", "/data"), symlink("tmp", "data"),
 		}, map[string]string{
-			"/data/sub": "40755", "/data/hosts": "100644", "/work": "120644 0:0 0 -> /data", "/data/.X11-unix": "-",
+			"/data/sub": "40755", "/data/hosts": "100644", "/srv": "120644 0:0 0 -> /data", "/data/.X11-unix": "-",
 		}},
 	} {
 		have, err := prepared(t, test.workdir, test.entries...)
