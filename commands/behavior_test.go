@@ -35,7 +35,7 @@ func TestCommands(t *testing.T) {
 		{name: "exec of a missing program", args: []string{"exec", "one", "exit", "127"}, code: 127},
 		{
 			name: "exec over its time", args: []string{"exec", "one", "timeout"}, code: 124,
-			stderr: "sb: one: the command's time limit was over\n",
+			stderr: "sb: one: the command's timeout expired\n",
 		},
 		{
 			name: "exec over the memory limit", args: []string{"exec", "one", "oom"}, code: 137,
@@ -43,7 +43,7 @@ func TestCommands(t *testing.T) {
 		},
 		{
 			name: "exec when the sandbox's lifetime ends", args: []string{"exec", "one", "lifetime"}, code: 124,
-			stderr: "sb: one: the sandbox's lifetime is over\n",
+			stderr: "sb: one: the sandbox's lifetime expired\n",
 		},
 		{
 			name: "exec that fails itself", args: []string{"exec", "one", "fail"}, code: 125,

@@ -52,6 +52,40 @@ func wantUsage(t *testing.T, err error, want string) {
 	}
 }
 
+// A command that is made alone is the one of the whole tree.
+func TestOneCommandIsMadeAlone(t *testing.T) {
+	app, _ := clitest.New(t, nil)
+	whole := map[string]string{}
+	for _, cmd := range NewRoot(app).Commands() {
+		whole[cmd.Name()] = cmd.UsageString()
+	}
+	for _, group := range groups() {
+		for _, command := range group.commands {
+			root := newRoot(app, []string{command.name, "--help"})
+			made := root.Commands()
+			var cmd *cobra.Command
+			for _, c := range made {
+				if c.GroupID == group.id && c.Name() == command.name {
+					cmd = c
+				}
+			}
+			switch {
+			case cmd == nil:
+				t.Errorf("%s is missing in its own tree", command.name)
+			case cmd.UsageString() != whole[command.name]:
+				t.Errorf("%s has another usage when it is made alone", command.name)
+			case len(made) > 3: // with the two hidden ones
+				t.Errorf("%s comes with %d commands", command.name, len(made))
+			}
+		}
+	}
+	for _, args := range [][]string{nil, {"exce"}, {"help", "exec"}, {"--help"}, {"sh"}, {"__complete", "exec", ""}} {
+		if got := len(newRoot(app, args).Commands()); got < len(whole) {
+			t.Errorf("%q has %d commands, want all %d", args, got, len(whole))
+		}
+	}
+}
+
 func TestExitCodes(t *testing.T) {
 	interrupted, cancel := context.WithCancelCause(t.Context())
 	cancel(&cli.SignalError{Signal: os.Interrupt})
@@ -108,6 +142,12 @@ func TestErrorsOnStderr(t *testing.T) {
 			"sb fs has no command \"cp\"; did you mean \"ls\"?\nhint: see \"sb fs --help\"\n",
 		},
 		{"unknown flag", []string{"ls", "--nope"}, 2, "sb: unknown flag: --nope\nhint: see \"sb ls --help\"\n"},
+		{
+			"misspelled flag",
+			[]string{"launch", "--persistent"},
+			2,
+			"sb: unknown flag: --persistent; did you mean --persist?\nhint: see \"sb launch --help\"\n",
+		},
 		{
 			"help for what is not there",
 			[]string{"help", "fs", "cp"},
@@ -201,7 +241,8 @@ func TestBrokenConfiguration(t *testing.T) {
 	}
 }
 
-// Each command has a short and a long help and an example. Only a command with special exit codes lists them.
+// Each command has a short help, a long help of one or two sentences, and an example. Only a command with special exit
+// codes lists them.
 func TestHelpIsComplete(t *testing.T) {
 	app, _ := clitest.New(t, nil)
 	var walk func(cmd *cobra.Command)
@@ -225,7 +266,12 @@ func TestHelpIsComplete(t *testing.T) {
 		}
 		prose, _, _ := strings.Cut(cmd.Long, "\n\nEXIT CODES")
 		prose, _, _ = strings.Cut(prose, "\n\nFIELDS")
-		for _, sentence := range regexp.MustCompile(`[.?]\s+`).Split(prose, -1) {
+		sentences := regexp.MustCompile(`[.?!]\s+`).Split(prose, -1)
+		if len(sentences) > 2 && cmd.Name() != "exit-codes" {
+			t.Errorf("%s: %d sentences before the examples, want at most 2: move the others to flags or docs/",
+				cmd.CommandPath(), len(sentences))
+		}
+		for _, sentence := range sentences {
 			if words := strings.Fields(sentence); len(words) > 25 && cmd.Name() != "exit-codes" {
 				t.Errorf("%s: a sentence of %d words: %s", cmd.CommandPath(), len(words), sentence)
 			}

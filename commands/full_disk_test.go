@@ -39,6 +39,8 @@ var made = map[string]struct{ line, names, next string }{
 	"volume create":      {"volume create data", "the volume data", "sb volume rm data"},
 	"secret create":      {"secret create api TOKEN", "the secret api", "sb secret rm api"},
 	"environment create": {"environment create staging", "the environment staging", "sb environment rm staging"},
+	"image build":        {"image build -t app .", "the image img-app", "sb image rm img-app"},
+	"image push":         {"image push host me/app:1", "the image me/app:1@sha256:", "sb image pull me/app:1@sha256:"},
 	"image pull":         {"image pull host", "the image img-host", "sb image rm img-host"},
 }
 

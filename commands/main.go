@@ -21,7 +21,7 @@ func Main(ctx context.Context, process cli.Process, args []string) int {
 func execute(ctx context.Context, app *cli.App, args []string) int {
 	ctx, stop := app.Signals.Attach(ctx)
 	defer stop()
-	root := NewRoot(app)
+	root := newRoot(app, args)
 	root.SetArgs(args)
 	help := &sink{w: app.Streams.Out}
 	root.SetOut(help)
@@ -60,7 +60,7 @@ type sink struct {
 func (s *sink) Write(p []byte) (int, error) {
 	n, err := s.w.Write(p)
 	if err != nil && s.err == nil {
-		s.err = core.Errorf(core.KindOf(err), "write", "", "the output is lost: %w", err)
+		s.err = core.Errorf(core.KindOf(err), "write", "", "the output could not be written: %w", err)
 	}
 	return n, err
 }

@@ -42,20 +42,20 @@ func TestWaitExitCodes(t *testing.T) {
 		},
 		{
 			name: "lifetime", ended: core.Sandbox{
-				State: core.StateExited, Reason: core.ReasonTimeout, Message: "its lifetime was over",
+				State: core.StateExited, Reason: core.ReasonTimeout, Message: "its lifetime expired",
 			},
-			code: 124, stderr: "sb: one: the sandbox ended: its lifetime was over\n",
+			code: 124, stderr: "sb: one: the sandbox ended: its lifetime expired\n",
 		},
 		{
 			name: "lifetime under an entry command", ended: core.Sandbox{
-				State: core.StateExited, Reason: core.ReasonTimeout, Message: "its lifetime was over", ExitCode: &killed,
+				State: core.StateExited, Reason: core.ReasonTimeout, Message: "its lifetime expired", ExitCode: &killed,
 			},
-			code: 124, stderr: "sb: one: the sandbox ended: its lifetime was over\n",
+			code: 124, stderr: "sb: one: the sandbox ended: its lifetime expired\n",
 		},
 		{
 			name:  "lifetime of a persistent sandbox",
-			ended: core.Sandbox{State: core.StateStopped, Reason: core.ReasonTimeout, Message: "its lifetime was over"},
-			code:  124, stderr: "sb: one: the sandbox ended: its lifetime was over\n",
+			ended: core.Sandbox{State: core.StateStopped, Reason: core.ReasonTimeout, Message: "its lifetime expired"},
+			code:  124, stderr: "sb: one: the sandbox ended: its lifetime expired\n",
 		},
 		{
 			name: "idle time", ended: core.Sandbox{

@@ -18,6 +18,20 @@ type Config struct {
 	// Prices are the providers' price tables, by provider.
 	Prices map[string]priceTable
 	Images Images
+	// HostPaths lists the host directories that sandboxes may mount, separated by colons; see service.HostPaths.
+	HostPaths string
+	// Packages configures --pip, --apt, and npm in sandboxes.
+	Packages Packages
+}
+
+// Packages configures the installation of packages.
+type Packages struct {
+	// PipIndex is the address of the package index of pip; "" is pip's own.
+	PipIndex string
+	// AptMirror is the address of the archive of apt; "" is the image's.
+	AptMirror string
+	// NPMRegistry is the address of the package registry of npm; "" is npm's own.
+	NPMRegistry string
 }
 
 // Local configures sandboxes on this machine.
@@ -54,12 +68,15 @@ type Docker struct {
 	Runtime string
 	// GPUs is the type and number of the engine's GPUs: "H100:2".
 	GPUs core.GPU
-	// Mounts lists host directories that volumes may use, separated by colons.
-	Mounts string
 }
 
-// Images are the images for code that sb mcp runs without a sandbox, by language; "" is the provider's default.
+// Images configures the stored images and downloads, and names the images for code that sb mcp runs without a sandbox.
 type Images struct {
+	// MaxSize bounds the images that are stored for sandboxes on this machine; 0 is no bound.
+	MaxSize core.Bytes
+	// Registries configures the downloads of sandboxes on this machine.
+	Registries core.Registries
+	// Python, JavaScript and Bash are the images by language; "" is the provider's default.
 	Python     string
 	JavaScript string
 	Bash       string
@@ -103,6 +120,7 @@ func keys() []key {
 		choice("defaults.network", string(core.NetworkAll), "network policy: all or none",
 			[]string{string(core.NetworkAll), string(core.NetworkNone)},
 			func(c *Config) *core.NetworkMode { return &c.Defaults.Network.Mode }),
+		ofSpec("pull", string(core.PullMissing)),
 		ofSpec("timeout", "24h"),
 		ofSpec("idle_timeout", "0"),
 		ofSpec("cpu", "0"),
@@ -110,6 +128,10 @@ func keys() []key {
 		ofSpec("disk", "8GiB"),
 		ofSpec("processes", "1024"),
 		ofSpec("open_files", "65536"),
+
+		text("host_paths", "", "the only host directories that sandboxes may mount, separated by colons, such as "+
+			".:~/models; empty is the current directory and the command line's",
+			func(c *Config) *string { return &c.HostPaths }),
 
 		whole("quotas.max_sandboxes", "0", "sandboxes at the same time; 0 is no limit",
 			func(c *Config) *int { return &c.Quotas.MaxSandboxes }),
@@ -128,6 +150,13 @@ func keys() []key {
 			func(c *Config) *core.Duration { return &c.Local.FreezeAfter }),
 		size("local.log_limit", "16MiB", "size of the kept output of an entry command",
 			func(c *Config) *core.Bytes { return &c.Local.LogLimit }),
+
+		text("pip.index_url", "", "package index of --pip; empty is pip's own",
+			func(c *Config) *string { return &c.Packages.PipIndex }),
+		text("apt.mirror", "", "archive of --apt in place of the image's: http://mirror.example/debian; empty is the image's",
+			func(c *Config) *string { return &c.Packages.AptMirror }),
+		text("npm.registry", "", "package registry of npm in builds and sandboxes on this machine; empty is npm's own",
+			func(c *Config) *string { return &c.Packages.NPMRegistry }),
 
 		prices("modal", modalPrices,
 			"Modal's prices per second, as words KEY=VALUE; docs/modal.md lists the keys; none has no prices"),
@@ -153,9 +182,14 @@ func keys() []key {
 			func(c *Config) *string { return &c.Docker.Guest }),
 		gpus("docker.gpus", "type and number of the engine's GPUs, such as H100:2",
 			func(c *Config) *core.GPU { return &c.Docker.GPUs }),
-		text("docker.mounts", "", "host directories that volumes may use, separated by colons",
-			func(c *Config) *string { return &c.Docker.Mounts }),
 
+		mirrors("images.mirrors", "mirrors for sandboxes on this machine, as words REGISTRY=HOST[/PATH][,HOST...]",
+			func(c *Config) *map[string][]string { return &c.Images.Registries.Mirrors }),
+		registries("images.insecure", "registries, as words HOST[:PORT], that may use http or an unverified certificate",
+			func(c *Config) *[]string { return &c.Images.Registries.Insecure }),
+		size("images.max_size", "0",
+			"size of the images on this machine; a pull above it removes unused ones; 0 is no limit",
+			func(c *Config) *core.Bytes { return &c.Images.MaxSize }),
 		text("images.python", "", "image for Python code that sb mcp runs without a sandbox",
 			func(c *Config) *string { return &c.Images.Python }),
 		text("images.javascript", "", "image for JavaScript code that sb mcp runs without a sandbox",

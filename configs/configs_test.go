@@ -158,3 +158,23 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// Mirrors and registries without TLS are checked when they are set.
+func TestRegistries(t *testing.T) {
+	const text = "images:\n  mirrors: docker.io=b.example/hub,a.example:5000\n  insecure: a.example:5000\n"
+	loaded, err := Load(write4test(t, text), lookup(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := loaded.Images.Registries
+	if strings.Join(got.Mirrors["docker.io"], " ") != "b.example/hub a.example:5000" || !got.Trusts("a.example:5000") {
+		t.Errorf("%+v", got)
+	}
+	for _, text := range []string{
+		"images: {mirrors: 'docker.io=http://a.example'}", "images: {insecure: 'http://a.example'}",
+	} {
+		if _, err := Load(write4test(t, text), lookup(nil)); core.KindOf(err) != core.KindUsage || core.HintOf(err) == "" {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

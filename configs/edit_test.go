@@ -99,6 +99,12 @@ func TestSetInANewFile(t *testing.T) {
 		if k.kind == kindChoice {
 			value = k.choices[1]
 		}
+		switch k.name {
+		case "images.mirrors":
+			value = "docker.io=mirror.example"
+		case "images.insecure":
+			value = "registry.example:5000"
+		}
 		if err := Set(path, k.name, value); err != nil {
 			t.Fatal(err)
 		}

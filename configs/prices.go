@@ -52,7 +52,7 @@ type priceTable struct {
 func parsePrices(text string) (*price.Table, error) {
 	words := strings.Fields(text)
 	if len(words) == 0 || text == "none" {
-		return nil, nil //nolint:nilnil // no table is an answer
+		return nil, nil //nolint:nilnil // no table is a valid result
 	}
 	p := &price.Table{GPU: map[string]float64{}}
 	for _, word := range words {

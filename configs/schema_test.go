@@ -94,6 +94,9 @@ func specSchema(t *testing.T) *jsonschema.Schema {
 		reflect.TypeFor[core.NetworkMode](): {Enum: []any{
 			string(core.NetworkNone), string(core.NetworkAll), string(core.NetworkAllow),
 		}},
+		reflect.TypeFor[core.PullPolicy](): {Enum: []any{
+			string(core.PullMissing), string(core.PullAlways), string(core.PullNever),
+		}},
 		reflect.TypeFor[core.PortProtocol](): {Enum: []any{
 			string(core.PortTCP), string(core.PortHTTPS), string(core.PortH2),
 		}},

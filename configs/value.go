@@ -3,6 +3,7 @@ package configs
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -31,6 +32,28 @@ func text(name, fallback, doc string, field func(*Config) *string) key {
 		name: name, kind: kindText, fallback: fallback, doc: doc,
 		set: func(c *Config, s string) error { *field(c) = s; return nil },
 		get: func(c Config) string { return *field(&c) },
+	}
+}
+
+func mirrors(name, doc string, field func(*Config) *map[string][]string) key {
+	return key{
+		name: name, kind: kindText, doc: doc,
+		set: func(c *Config, s string) (err error) { *field(c), err = core.ParseMirrors(s); return err },
+		get: func(c Config) string {
+			var words []string
+			for _, registry := range slices.Sorted(maps.Keys(*field(&c))) {
+				words = append(words, registry+"="+strings.Join((*field(&c))[registry], ","))
+			}
+			return strings.Join(words, " ")
+		},
+	}
+}
+
+func registries(name, doc string, field func(*Config) *[]string) key {
+	return key{
+		name: name, kind: kindText, doc: doc,
+		set: func(c *Config, s string) (err error) { *field(c), err = core.ParseRegistries(s); return err },
+		get: func(c Config) string { return strings.Join(*field(&c), " ") },
 	}
 }
 
@@ -73,6 +96,8 @@ func ofSpec(name, fallback string) key {
 		doc += noLimit
 	}
 	switch field.Ref(&core.Spec{}).(type) {
+	case *core.PullPolicy:
+		return choice(name, fallback, doc, field.Choices, fieldOf[core.PullPolicy](field))
 	case *float64:
 		return decimal(name, fallback, doc, fieldOf[float64](field))
 	case *core.Bytes:

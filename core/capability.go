@@ -34,7 +34,12 @@ const (
 	CapVolumeStore      Capability = "volume_store"
 	CapSecretStore      Capability = "secret_store"
 	CapImageStore       Capability = "image_store"
+	CapImageBuild       Capability = "image_build"
 	CapImageMount       Capability = "image_mount"
+	CapImageEdit        Capability = "image_edit"
+	CapImagePort        Capability = "image_port"
+	CapImagePush        Capability = "image_push"
+	CapImagePrune       Capability = "image_prune"
 	CapAppStore         Capability = "app_store"
 	CapEnvironmentStore Capability = "environment_store"
 	CapSnapshotStore    Capability = "snapshot_store"
@@ -42,13 +47,17 @@ const (
 
 // Capabilities without an interface: a spec or the options of an operation can require them.
 const (
-	CapTTY       Capability = "tty"
-	CapPersist   Capability = "persist"
-	CapUser      Capability = "user"
-	CapGPU       Capability = "gpu"
-	CapVolumes   Capability = "volumes"
+	CapTTY     Capability = "tty"
+	CapPersist Capability = "persist"
+	CapUser    Capability = "user"
+	CapGPU     Capability = "gpu"
+	CapVolumes Capability = "volumes"
+	// CapCopyOnWrite is Volume.CopyOnWrite.
+	CapCopyOnWrite Capability = "copy_on_write"
+
 	CapBuild     Capability = "build"     // Dockerfile, Python, Pip, Apt
 	CapImages    Capability = "images"    // any OCI image, beyond Capabilities.Images
+	CapPull      Capability = "pull"      // Spec.Pull other than PullMissing
 	CapTemplates Capability = "templates" // Spec.Template
 	CapModal     Capability = "modal"     // Spec.Modal
 
@@ -63,6 +72,7 @@ const (
 	CapNetAll      Capability = "network_all"
 	CapNetAllow    Capability = "network_allow"
 	CapNetInternal Capability = "network_internal"
+	CapNetHost     Capability = "network_host" // AllowHost in Network.Allow
 
 	CapCPU       Capability = "cpu"
 	CapMemory    Capability = "memory"
@@ -108,7 +118,12 @@ func interfaces() []feature {
 		featureOf[VolumeStore](CapVolumeStore),
 		featureOf[SecretStore](CapSecretStore),
 		featureOf[ImageStore](CapImageStore),
+		featureOf[ImageBuilder](CapImageBuild),
 		featureOf[ImageMounter](CapImageMount),
+		featureOf[ImageEditor](CapImageEdit),
+		featureOf[ImagePorter](CapImagePort),
+		featureOf[ImagePusher](CapImagePush),
+		featureOf[ImagePruner](CapImagePrune),
 		featureOf[AppStore](CapAppStore),
 		featureOf[EnvironmentStore](CapEnvironmentStore),
 		featureOf[SnapshotStore](CapSnapshotStore),

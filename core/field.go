@@ -19,6 +19,8 @@ type Field struct {
 	Label, Hint string
 	// Need is the capability that every value requires, or "".
 	Need Capability
+	// Choices are the valid values, the default first. It is nil if there are others.
+	Choices []string
 	// Limit means that the value limits what runs in the sandbox. NoTimeout is no limit.
 	Limit bool
 
@@ -90,7 +92,7 @@ func sourceFields() []Field {
 		{
 			Name: "provider", Flag: "provider",
 			Doc:   "provider `NAME`, or auto for the first that supports the sandbox (default auto)",
-			Label: "Provider", Hint: "auto picks the first that can",
+			Label: "Provider", Hint: "auto picks the first that fits",
 			ref: func(s *Spec) any { return &s.Provider },
 		},
 		{
@@ -110,6 +112,11 @@ func sourceFields() []Field {
 			ref: func(s *Spec) any { return &s.Image },
 		},
 		{
+			Name: "pull", Flag: "pull", Doc: "`WHEN` to download the image: missing, always or never (default missing)",
+			Label: "Pull", Hint: "when to download the image", Choices: PullPolicies(),
+			ref: func(s *Spec) any { return &s.Pull }, check: Spec.checkPull,
+		},
+		{
 			Name: "dockerfile", Flag: "dockerfile", Doc: "build the image from `FILE`", Need: CapBuild,
 			ref: func(s *Spec) any { return &s.Dockerfile },
 		},
@@ -125,7 +132,7 @@ func sourceFields() []Field {
 		},
 		{
 			Name: "checkpoint", Flag: "checkpoint", Need: CapCheckpoint,
-			Doc:   "checkpoint `NAME` to restore, memory included; its settings apply unless they are given",
+			Doc:   "checkpoint `NAME` to restore, memory included; other options override its settings",
 			Label: "Checkpoint", Hint: "restores memory and files",
 			ref: func(s *Spec) any { return &s.Checkpoint },
 		},
@@ -195,7 +202,7 @@ func limitFields() []Field {
 			ref: func(s *Spec) any { return &s.MaxCost }, check: Spec.checkMaxCost,
 		},
 		{
-			Name: "persist", Flag: "persist", Doc: "keep the files over stop and start", Need: CapPersist,
+			Name: "persist", Flag: "persist", Doc: "keep the files across stop and start", Need: CapPersist,
 			Label: "Persistent", Hint: "files survive stop and start",
 			ref: func(s *Spec) any { return &s.Persist },
 		},
@@ -223,7 +230,7 @@ func insideFields() []Field {
 			ref: func(s *Spec) any { return &s.Secrets },
 		},
 		{
-			Name: "volumes", Flag: "volume", Letter: "v", Doc: "mount `SOURCE:TARGET[:ro]`", Need: CapVolumes,
+			Name: "volumes", Flag: "volume", Letter: "v", Doc: "mount `SOURCE:TARGET[:ro|:cow]`", Need: CapVolumes,
 			ref: func(s *Spec) any { return &s.Volumes }, check: Spec.checkVolumes,
 		},
 		{

@@ -12,6 +12,8 @@ func (f Field) Parse(s *Spec, text string) (parsed bool, err error) {
 	switch value := f.ref(s).(type) {
 	case *string:
 		*value = text
+	case *PullPolicy:
+		*value = PullPolicy(text)
 	case *float64:
 		if text == "" {
 			break
@@ -45,7 +47,7 @@ func (f Field) Text(s Spec) string {
 		return strconv.FormatFloat(value, 'f', -1, 64)
 	case Bytes:
 		return value.Exact()
-	case string, Duration, GPU:
+	case string, PullPolicy, Duration, GPU:
 		return fmt.Sprint(value)
 	}
 	return ""

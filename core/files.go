@@ -54,7 +54,7 @@ func CheckListing(dir string, infos []FileInfo) error {
 	for _, info := range infos {
 		name, inside := strings.CutPrefix(info.Path, strings.TrimSuffix(dir, "/")+"/")
 		if !inside || !isElement(name) {
-			return Errorf(KindInternal, "readdir", dir, "the sandbox sent a damaged answer: %q is no name of a file", name)
+			return Errorf(KindInternal, "readdir", dir, "the sandbox sent a damaged answer: %q is not a file name", name)
 		}
 		if err := CheckFile(path.Join(dir, name), info); err != nil {
 			return err
@@ -85,4 +85,39 @@ type ImportOptions struct {
 	// DirectoryModes applies the archive's mode, and with KeepOwner its owner, to existing directories. Without it they
 	// stay unchanged.
 	DirectoryModes bool
+}
+
+// ModeText is a mode as ls(1) prints it: "lrwxrwxrwx", "drwxrwxrwt". fs.FileMode prints other letters.
+func ModeText(mode fs.FileMode) string {
+	text := []byte("-" + mode.Perm().String()[1:])
+	for _, kind := range []struct {
+		bit    fs.FileMode
+		letter byte
+	}{
+		{fs.ModeDir, 'd'},
+		{fs.ModeSymlink, 'l'},
+		{fs.ModeNamedPipe, 'p'},
+		{fs.ModeSocket, 's'},
+		{fs.ModeDevice, 'b'},
+		{fs.ModeCharDevice, 'c'},
+	} {
+		if mode&kind.bit != 0 {
+			text[0] = kind.letter
+		}
+	}
+	for _, special := range []struct {
+		bit    fs.FileMode
+		at     int
+		letter byte
+	}{{fs.ModeSetuid, 3, 's'}, {fs.ModeSetgid, 6, 's'}, {fs.ModeSticky, 9, 't'}} {
+		if mode&special.bit == 0 {
+			continue
+		}
+		if text[special.at] == 'x' {
+			text[special.at] = special.letter
+		} else {
+			text[special.at] = special.letter - 'a' + 'A'
+		}
+	}
+	return string(text)
 }

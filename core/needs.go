@@ -22,9 +22,12 @@ func (s Spec) NeededFor() []Need {
 	for _, f := range Fields() {
 		add(f.Name, f.Need, f.Flag, f.Need != "" && !f.IsZero(s))
 	}
+	add("pull", CapPull, "pull "+string(s.Pull), s.Pull == PullAlways || s.Pull == PullNever)
 	add("timeout", CapTimeout, "timeout", s.Timeout > 0)
 	add("timeout", CapNoTimeout, "timeout 0", s.Timeout == NoTimeout)
 	add("idle_timeout", CapIdle, "idle-timeout", s.IdleTimeout > 0)
+	add("volumes", CapCopyOnWrite, "volume SOURCE:TARGET:cow",
+		slices.ContainsFunc(s.Volumes, func(v Volume) bool { return v.CopyOnWrite }))
 	for _, p := range s.Ports {
 		add("ports", CapPortTLS, "port PORT/"+string(p.Protocol), p.Protocol == PortHTTPS || p.Protocol == PortH2)
 	}
@@ -32,6 +35,7 @@ func (s Spec) NeededFor() []Need {
 	if mode := s.Network.Mode; mode != NetworkDefault {
 		add("network", networkNeed(mode), "network "+string(mode), networkNeed(mode) != "")
 	}
+	add("network", CapNetHost, "allow "+AllowHost, s.Network.Host())
 	return needs
 }
 

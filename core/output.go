@@ -15,8 +15,8 @@ func LostOutput(stream Stream, err error) error {
 	case err == nil, errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe), errors.Is(err, fs.ErrClosed):
 		return nil
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
-		return Errorf(KindExhausted, "write", "", "the command's %s is lost: %w", stream, err).
-			WithHint("free some space where the output goes, or send it elsewhere")
+		return Errorf(KindExhausted, "write", "", "the command's %s could not be written: %w", stream, err).
+			WithHint("free some space, or redirect the output")
 	}
-	return Errorf(KindOf(err), "write", "", "the command's %s is lost: %w", stream, err)
+	return Errorf(KindOf(err), "write", "", "the command's %s could not be written: %w", stream, err)
 }

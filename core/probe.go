@@ -30,7 +30,7 @@ func (p *Probe) validate() error {
 	}
 	switch {
 	case (p.TCP != 0) == (len(p.Exec) > 0):
-		return Invalid("ready", "it needs either a tcp port or a command to exec")
+		return Invalid("ready", "expected either a TCP port or a command")
 	case p.TCP < 0 || p.TCP > 65535:
 		return Invalid("ready", "%d is not a port", p.TCP)
 	case p.Interval < 0 || p.Interval > 0 && time.Duration(p.Interval) < time.Millisecond ||

@@ -50,6 +50,8 @@ type Progress struct {
 	// Done and Total are in bytes; Total 0 means unknown.
 	Done  int64 `json:"done,omitempty"`
 	Total int64 `json:"total,omitempty"`
+	// Log means that Step is a line of the output of a build, or a warning.
+	Log bool `json:"log,omitempty"`
 	// Rare marks a slow step that seldom occurs. Frontends show it even when they hide other steps.
 	Rare bool `json:"rare,omitempty"`
 }
@@ -76,8 +78,8 @@ type Ender interface {
 
 // Stopper stops sandboxes so that they can start again.
 type Stopper interface {
-	// Stop ends every command and keeps the filesystem. Processes get SIGTERM, and SIGKILL after grace. KindConflict: the
-	// sandbox is not persistent, or not running.
+	// Stop ends every command and keeps the filesystem. Processes get SIGTERM, and SIGKILL after grace. With an entry
+	// command, the image's stop signal replaces SIGTERM. KindConflict: the sandbox is not persistent, or not running.
 	Stop(ctx context.Context, id string, grace time.Duration) error
 	// Start restarts a stopped or crashed sandbox with its last saved filesystem.
 	Start(ctx context.Context, id string) (Sandbox, error)
@@ -131,6 +133,12 @@ type Attacher interface {
 type LogReader interface {
 	// Logs yields records, oldest first. An error is the last value.
 	Logs(ctx context.Context, id string, opts LogOptions) iter.Seq2[LogRecord, error]
+}
+
+// RootFiler reads and writes files with the rights of root, for operations that concern the whole sandbox.
+type RootFiler interface {
+	// FilesAsRoot returns the file system as root, whatever the sandbox's user is.
+	FilesAsRoot() FileSystem
 }
 
 // FileSystem reads and writes files in a running sandbox as the sandbox's user. Paths are absolute, slash separated and

@@ -17,7 +17,12 @@ type Sandbox struct {
 	// Frozen means that the provider suspended an idle sandbox to save CPU.
 	Frozen bool `json:"frozen,omitempty"`
 
-	Image  string            `json:"image,omitempty"`
+	Image string `json:"image,omitempty"`
+	// ImageID identifies the content of Image. On this machine it is the digest of the manifest, in an engine its id.
+	ImageID string `json:"image_id,omitempty"`
+	// RootFormat is "erofs" if the sandbox's kernel reads the image from an EROFS file. Otherwise it is "".
+	RootFormat string `json:"root_format,omitempty"`
+
 	GPU    GPU               `json:"gpu,omitzero"`
 	Labels map[string]string `json:"labels,omitempty"`
 	// Spec is the launch spec with defaults filled in and without secret values.

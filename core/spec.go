@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Spec is a request to launch a sandbox, the same for all providers. Zero fields use the provider's defaults. The JSON
@@ -17,14 +18,16 @@ type Spec struct {
 	Name string `json:"name,omitempty"`
 
 	// At most one of Image, Dockerfile, Template, Snapshot and Checkpoint is set.
-	Image      string   `json:"image,omitempty"`
-	Dockerfile string   `json:"dockerfile,omitempty"`
-	Template   string   `json:"template,omitempty"`
-	Snapshot   string   `json:"snapshot,omitempty"`
-	Checkpoint string   `json:"checkpoint,omitempty"`
-	Python     string   `json:"python,omitempty"` // a version: "3.12"
-	Pip        []string `json:"pip,omitempty"`
-	Apt        []string `json:"apt,omitempty"`
+	Image      string `json:"image,omitempty"`
+	Dockerfile string `json:"dockerfile,omitempty"`
+	Template   string `json:"template,omitempty"`
+	Snapshot   string `json:"snapshot,omitempty"`
+	Checkpoint string `json:"checkpoint,omitempty"`
+	// Pull decides when Image is downloaded. It has no effect on other sources.
+	Pull   PullPolicy `json:"pull,omitempty"`
+	Python string     `json:"python,omitempty"` // a version: "3.12"
+	Pip    []string   `json:"pip,omitempty"`
+	Apt    []string   `json:"apt,omitempty"`
 
 	CPU       float64 `json:"cpu,omitempty"` // cores
 	Memory    Bytes   `json:"memory,omitempty"`
@@ -101,7 +104,7 @@ const (
 	NetworkDefault NetworkMode = ""
 	// NetworkNone gives the sandbox only its own loopback.
 	NetworkNone NetworkMode = "none"
-	// NetworkAll allows all outside addresses, but never the host's loopback, link-local or cloud metadata addresses.
+	// NetworkAll allows all outside addresses, but not those of the host, and never link-local or cloud metadata ones.
 	NetworkAll NetworkMode = "all"
 	// NetworkAllow allows only the destinations in Network.Allow.
 	NetworkAllow NetworkMode = "allow"
@@ -110,20 +113,34 @@ const (
 	NetworkInternal NetworkMode = "internal"
 )
 
+// AllowHost in Network.Allow opens the addresses of the machine that runs the sandbox. It needs CapNetHost.
+const AllowHost = "host"
+
 // Network is a sandbox's network policy.
 type Network struct {
 	Mode NetworkMode `json:"mode,omitempty"`
 	// Allow lists domains ("pypi.org", "*.pypi.org") and CIDRs, for NetworkAllow only.
+	// AllowHost also goes with NetworkAll.
 	Allow []string `json:"allow,omitempty"`
 }
 
 // Volume mounts a named volume or, where the provider allows it, a host directory.
 type Volume struct {
-	// Source is a volume's name or an absolute host path.
+	// Source is a volume's name or the path of a host directory: IsPath.
 	Source string `json:"source"`
 	// Target is an absolute path in the sandbox.
 	Target   string `json:"target"`
 	ReadOnly bool   `json:"read_only,omitempty"`
+	// CopyOnWrite shows a host directory, and keeps what the sandbox writes there in the sandbox's own layer. The host's
+	// files never change. It needs CapCopyOnWrite and excludes ReadOnly.
+	CopyOnWrite bool `json:"copy_on_write,omitempty"`
+}
+
+// IsPath reports whether Source is the path of a host directory. Such a path begins with "/", "./", "../" or "~/", or
+// is ".", ".." or "~".
+func (v Volume) IsPath() bool {
+	first, _, _ := strings.Cut(v.Source, "/")
+	return first == "" || first == "." || first == ".." || first == "~"
 }
 
 // PortProtocol is the protocol between clients and a published port.

@@ -26,7 +26,7 @@ func TestOwnStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	release()
-	got, err := io.ReadAll(r) // it ends because no one has the pipe any more
+	got, err := io.ReadAll(r) // it ends because no process has the pipe
 	if err != nil || string(got) != "kept" || own.Stdin != nil || own.Stderr != &stderr || !own.Replay {
 		t.Errorf("%q, %v, %+v", got, err, own)
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/netip"
 	"path"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -69,7 +70,14 @@ func (s Spec) validateSource() error {
 		}
 	}
 	if len(sources) > 1 {
-		return Invalid(strings.Join(sources, " and "), "only one of them can say what the sandbox starts from")
+		return Invalid(strings.Join(sources, " and "), "only one of them can define the start of the sandbox")
+	}
+	return nil
+}
+
+func (s Spec) checkPull() error {
+	if s.Pull != PullDefault && !slices.Contains(PullPolicies(), string(s.Pull)) {
+		return Invalid("pull", "%q is not one of missing, always and never", s.Pull)
 	}
 	return nil
 }
@@ -151,7 +159,7 @@ func validateTimeout(field string, timeout Duration) error {
 
 func (s Spec) checkMaxCost() error {
 	if s.MaxCost < 0 || math.IsNaN(s.MaxCost) || math.IsInf(s.MaxCost, 0) {
-		return Invalid("max_cost", "%v is no amount", s.MaxCost)
+		return Invalid("max_cost", "%v is not an amount", s.MaxCost)
 	}
 	return nil
 }
@@ -163,6 +171,15 @@ func (s Spec) checkVolumes() error {
 		}
 		if HasControl(v.Source) || HasControl(v.Target) {
 			return Invalid("volumes", "number %d has a control character", i+1)
+		}
+		if slices.ContainsFunc(s.Volumes[:i], func(other Volume) bool {
+			return path.Clean(other.Target) == path.Clean(v.Target)
+		}) {
+			return Invalid("volumes", "two are mounted at %s", v.Target)
+		}
+		if v.CopyOnWrite && (v.ReadOnly || !v.IsPath()) {
+			return Invalid("volumes", "number %d: copy-on-write needs a host directory, and no read-only", i+1).
+				WithHint("write --volume /HOST/PATH:/PATH:cow")
 		}
 	}
 	return nil
@@ -182,7 +199,7 @@ func (s Spec) checkLabels() error {
 func (n Network) Validate() error {
 	switch n.Mode {
 	case NetworkDefault, NetworkNone, NetworkAll, NetworkInternal:
-		if len(n.Allow) > 0 {
+		if len(n.Allow) > 0 && (n.Mode != NetworkAll || len(n.Allow) > 1 || !n.Host()) {
 			return Invalid("network", "an allow-list needs mode %q", NetworkAllow)
 		}
 	case NetworkAllow:
@@ -196,6 +213,9 @@ func (n Network) Validate() error {
 	}
 	return nil
 }
+
+// Host reports whether the policy opens the machine that runs the sandbox.
+func (n Network) Host() bool { return slices.Contains(n.Allow, AllowHost) }
 
 func (s Spec) checkInbound() error {
 	for _, cidr := range s.Inbound {

@@ -16,6 +16,8 @@ type VolumeInfo struct {
 	Size Bytes `json:"size,omitempty"`
 	// Version is the version of the volume's format, where the provider has several.
 	Version int `json:"version,omitempty"`
+	// Labels are the labels of its creation.
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // VolumeOptions are the options of VolumeStore.CreateVolume.
@@ -23,6 +25,11 @@ type VolumeOptions struct {
 	// Version is the version of the format; 0 means the provider's default. A provider without versions rejects others
 	// (KindUnsupported).
 	Version int
+	// Size bounds the files of the volume; 0 is no limit. A provider that cannot enforce it rejects it
+	// (KindUnsupported).
+	Size Bytes
+	// Labels are stored with the volume. A provider that stores none rejects them (KindUnsupported).
+	Labels map[string]string
 }
 
 // VolumeStore manages volumes. Its capability is CapVolumeStore. CapVolumes means that sandboxes can mount them.

@@ -7,12 +7,13 @@ bin=${1:-$(go env GOPATH)/bin}
 export PATH=$bin:$PATH
 work=$(mktemp -d)
 cleanup() {
-	sb terminate bench --yes >/dev/null 2>&1 || true
+	sb terminate bench bench-cow --yes >/dev/null 2>&1 || true
 	sb terminate --label bench=50 --yes >/dev/null 2>&1 || true
 	for engine in "${engines[@]}"; do
 		"$engine" rm -f bench >/dev/null 2>&1 || true
-		"$engine" rmi -f sb-bench >/dev/null 2>&1 || true
+		"$engine" rmi -f sb-bench sb-bench-build >/dev/null 2>&1 || true
 	done
+	sb image rm --provider local --yes sb-bench-build >/dev/null 2>&1 || true
 	[ -z "$runc" ] || runc delete -f sb-bench >/dev/null 2>&1 || true
 	rm -rf "$work"
 }
@@ -77,6 +78,30 @@ if command -v bwrap >/dev/null && bwrap --ro-bind / / true 2>/dev/null; then lau
 
 bench 'Start-up' 'sb version' 'sb --help'
 compare 'Launch, run true, remove' 'sb run -- true' 'ENGINE run --rm sb-bench true' "${launch[@]}"
+# The same files as the host's, below a copy-on-write directory and a bind mount.
+if command -v git >/dev/null; then
+	mkdir "$work/repository"
+	(
+		cd "$work/repository"
+		git init -q .
+		for i in $(seq 500); do
+			mkdir "$i"
+			for j in $(seq 100); do echo "$j" >"$i/$j"; done
+		done
+		git add -A
+		git -c user.name=bench -c user.email=bench@localhost commit -q -m files
+	)
+	if sb launch --name bench-cow -q -v "$work/repository:/srv/app:cow" >/dev/null; then
+		inside='git -c safe.directory=* -C /srv/app status --short'
+		bench 'git status, 50 000 files' "git -C $work/repository status --short" "sb exec bench-cow -- $inside"
+		files=("find $work/repository" 'sb exec bench-cow -- find /srv/app')
+		for engine in "${engines[@]}"; do
+			files+=("$engine run --rm -v $work/repository:/srv/app sb-bench busybox find /srv/app")
+		done
+		bench 'find, 50 000 files' "${files[@]}"
+		sb terminate bench-cow --yes >/dev/null
+	fi
+fi
 compare 'Exec of true' 'sb exec bench true' 'ENGINE exec bench true' "${exec[@]}"
 compare 'Push 1 MiB' "sb push $work/1m bench:/root/1m" "ENGINE cp $work/1m bench:/1m"
 compare 'Pull 1 MiB' "sb pull bench:/root/1m $work/back-1m" "ENGINE cp bench:/1m $work/back-1m"
@@ -84,6 +109,16 @@ compare 'Push 100 MiB' "sb push $work/100m bench:/root/100m" "ENGINE cp $work/10
 compare 'Pull 100 MiB' "sb pull bench:/root/100m $work/back" "ENGINE cp bench:/100m $work/back"
 compare 'Push 10 000 files' "sb push $work/many/ bench:/root/many" "ENGINE cp $work/many bench:/many"
 compare 'Pull 10 000 files' "sb pull bench:/root/many/ $work/many-back" "ENGINE cp bench:/many $work/many-back"
+
+if [ -d "$work/bundle/rootfs" ]; then
+	mkdir "$work/context"
+	tar -C "$work/bundle/rootfs" -cf "$work/context/root.tar" .
+	cp -r "$work/many" "$work/context/many"
+	printf 'FROM scratch\nADD root.tar /\nCOPY many /many\nRUN echo built > /built\n' >"$work/context/Dockerfile"
+	build="build -q -t sb-bench-build $work/context"
+	compare 'Build an image, nothing cached' "sb image $build --provider local --no-cache" "ENGINE $build --no-cache"
+	compare 'Build an image, all cached' "sb image $build --provider local" "ENGINE $build"
+fi
 
 processes() { pgrep -f 'sb-runtime supervise|runsc-sandbox|runsc-gofer' | sort; }
 

@@ -24,6 +24,11 @@ var banned = []struct{ pattern, better string }{
 	{`\bby itself\b`, "alone, automatically"},
 	{`\b(that|which|when|where|as|and|for|by|to) nobody\b|^(?-i:Nobody)\b`, "no process, no user, no caller"},
 	{`(^|[.;:!?]\s+)What\s[^?]*[.;]`, "begin with the thing itself"},
+	{`\b(somebody|anybody)\b`, "a user, a process, another client"},
+	{`\b(broke|broken|breaks) off\b`, "was interrupted, ended early, was closed"},
+	{`\bany more\b`, "no longer"},
+	{`\bmend(s|ed)?\b`, "correct, fix"},
+	{`\bbec(a|o)mes? of\b`, "the result, the state"},
 	{`\b(colour|behaviour|favour|honour|neighbour|grey)`, "American spelling"},
 }
 
@@ -69,6 +74,47 @@ func TestProse(t *testing.T) {
 	}
 	if checked < 100 {
 		t.Errorf("only %d files were checked", checked)
+	}
+}
+
+// longest is the number of words that a sentence of a document may have.
+const longest = 25
+
+var (
+	// code are blocks and tables, where a line is no sentence.
+	code     = regexp.MustCompile(`(?m)^(    .*|\|.*|#.*|!?\[.*)$`)
+	link     = regexp.MustCompile(`\[[^\]]*\]\([^)]*\)`) // one word
+	item     = regexp.MustCompile(`\n\s*(?:[-*]|\d+\.)\s`)
+	sentence = regexp.MustCompile(`[.?!:;]["*)]*\s+`)
+)
+
+// TestSentencesAreShort counts the words of each sentence in the documents. Those of docs/cli are generated from help.
+func TestSentencesAreShort(t *testing.T) {
+	t.Parallel()
+	var documents []string
+	for _, pattern := range []string{"../*.md", "*.md", "adr/*.md", "../examples/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents = append(documents, found...)
+	}
+	if len(documents) < 20 {
+		t.Errorf("only %d documents were read", len(documents))
+	}
+	for _, document := range documents {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		prose := item.ReplaceAllString(link.ReplaceAllString(code.ReplaceAllString(string(text), ""), "link"), "\n\n")
+		for paragraph := range strings.SplitSeq(prose, "\n\n") {
+			for _, s := range sentence.Split(paragraph, -1) {
+				if words := strings.Fields(s); len(words) > longest {
+					t.Errorf("%s: %d words: %s", document, len(words), strings.Join(words, " "))
+				}
+			}
+		}
 	}
 }
 

@@ -53,7 +53,7 @@ func TestEveryTool(t *testing.T) {
 	seen := map[string]bool{}
 	for _, tool := range tools.Catalogue() {
 		if !regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`).MatchString(tool.Name) || seen[tool.Name] {
-			t.Errorf("%q is no name, or is there twice", tool.Name)
+			t.Errorf("%q is not a valid name, or is there twice", tool.Name)
 		}
 		seen[tool.Name] = true
 		if tool.Title == "" || len(tool.Description) < 20 || !strings.HasSuffix(tool.Description, ".") {
@@ -83,7 +83,7 @@ func TestEveryTool(t *testing.T) {
 		}
 		for name := range tool.In.Root.Properties {
 			if !regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`).MatchString(name) {
-				t.Errorf("%s: %q is no name of an argument", tool.Name, name)
+				t.Errorf("%s: %q is not a valid name of an argument", tool.Name, name)
 			}
 		}
 	}

@@ -118,7 +118,7 @@ func meet(t testing.TB, c *client.Client) *assistant {
 
 // legacy selects the protocol before 2026-07-28, with the handshake and sessions.
 func legacy() client.ClientOption {
-	return client.WithLegacyProtocolOnly() //nolint:staticcheck // most clients in use are such
+	return client.WithLegacyProtocolOnly() //nolint:staticcheck // most clients use it
 }
 
 // args are a tool's arguments.

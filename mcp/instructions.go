@@ -19,15 +19,15 @@ func (s *Server) instructions() string {
 		&b, "A command that takes longer than %s keeps running: its result has running: true, and exec_wait reads the rest. ",
 		s.opts.SoftDeadline,
 	)
-	fmt.Fprintf(&b, "Output beyond %d characters is cut in the middle; the linked resource has the whole. ", s.opts.Budget)
+	fmt.Fprintf(&b, "Output beyond %d characters is cut in the middle; the linked resource has all of it. ", s.opts.Budget)
 	switch s.opts.OnDisconnect {
 	case setup.Terminate:
 		b.WriteString("Sandboxes end when you disconnect. ")
 	case setup.Detach:
-		b.WriteString("Sandboxes stay when you disconnect: terminate what is not needed. ")
+		b.WriteString("Sandboxes keep running when you disconnect: terminate those that you do not need. ")
 	case setup.Lease:
 		fmt.Fprintf(&b, "Sandboxes end %s after you disconnect. ", s.opts.Lease)
 	}
-	b.WriteString("An error names its kind; \"unsupported\" will not change by trying again.")
+	b.WriteString("An error names its kind; do not retry after \"unsupported\".")
 	return b.String()
 }

@@ -40,7 +40,7 @@ func prompts() []prompt {
 			Arguments: []mcp.PromptArgument{
 				argument("project", "directory of the project on this machine", true),
 				argument("test", "command that runs the failing test", true),
-				argument("sandbox", "sandbox to use; a new one when left out", false),
+				argument("sandbox", "sandbox to use (default: a new one)", false),
 			},
 		}, func(a map[string]string) string {
 			where := "Launch a sandbox"
@@ -65,7 +65,7 @@ func prompts() []prompt {
 		}, func(a map[string]string) string {
 			packages := a["packages"]
 			if packages == "" {
-				packages = "what its imports or requirements file name"
+				packages = "of its imports or requirements file"
 			}
 			return fmt.Sprintf("Train with %s on a GPU of type %s.\n\nLaunch a sandbox with that GPU, the Python packages %s, "+
 				"and a timeout that bounds the cost; tell me the timeout first. "+

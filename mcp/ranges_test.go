@@ -12,6 +12,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/reply"
 	"github.com/seed-0724f904/sb/mcp/setup"
 	"github.com/seed-0724f904/sb/mcp/tools"
 )
@@ -92,32 +93,72 @@ func TestRangesOfAFileAreTheFile(t *testing.T) {
 	}
 }
 
-// A binary file is never shown as text, wherever the invalid bytes are.
-func TestBytesAreNeverMangled(t *testing.T) {
+// A listing keeps to the budget and counts the other files.
+func TestLongListing(t *testing.T) {
+	a := newBench(t, setup.Options{Budget: 1000}).connect(t)
+	sb := a.Launch(nil)
+	a.Call("exec", args{"sandbox": sb, "command": "mkdir /tmp/many; cd /tmp/many; i=0; " +
+		"while [ $i -lt 300 ]; do : > file-$i; i=$((i+1)); done"})
+	result := a.result("file_list", args{"sandbox": sb, "path": "/tmp/many"})
+	text := textOf(result)
+	if shown := strings.Count(text, "/tmp/many/file-"); shown == 0 || len(text) > 1100 ||
+		!strings.Contains(text, fmt.Sprintf("and %d more", 300-shown)) {
+		t.Errorf("%d files in %d characters: %s", shown, len(text), text)
+	}
+}
+
+// A few bytes that are not UTF-8 are replaced and counted. A file with many is not shown as text. The exact bytes are
+// always available.
+func TestBytesThatAreNotText(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
 	sb := a.Launch(nil)
-	for name, data := range map[string][]byte{
-		"cut at its end": []byte("caf\xc3"), "begins within": []byte("\xa9 text"), "latin 1": []byte("caf\xe9 au lait"),
-		"zero": []byte("a\x00b"), "only half": {0xe2, 0x82},
-		"far in": append(bytes.Repeat([]byte("text "), 400), 0xff, 0xfe),
+	type shown struct {
+		text     string // "" for data that is not text
+		replaced int
+	}
+	long := strings.Repeat("text ", 400)
+	for data, want := range map[string]shown{
+		"caf\xc3": {}, "\xa9 text": {}, "a\x00b": {}, "\xe2\x82": {}, "\x7fELF\x01\x00\x00\x01\x00": {},
+		"caf\xe9 au lait":    {"caf\uFFFD au lait", 1},
+		"its end is cut\xc3": {"its end is cut\uFFFD", 1},
+		"\xa9 begins within": {"\uFFFD begins within", 1},
+		"one\x00two three":   {"one\uFFFDtwo three", 1},
+		long + "\xff\xfe":    {long + "\uFFFD\uFFFD", 2},
+		"a U+FFFD: \uFFFD":   {"a U+FFFD: \uFFFD", 0},
 	} {
+		name, data := data[:min(len(data), 20)], []byte(data)
 		a.put(sb, "/tmp/f", data)
 		got := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/f"})
-		if got["encoding"] != "none" || got["content"] != "" || got["size"] != float64(len(data)) {
-			t.Errorf("%s: %v", name, got)
+		encoding, replaced := "text", any(nil)
+		if want.text == "" {
+			encoding = "none"
+		}
+		if want.replaced > 0 {
+			replaced = float64(want.replaced)
+		}
+		if got["encoding"] != encoding || got["content"] != want.text || got["replaced"] != replaced ||
+			got["size"] != float64(len(data)) {
+			t.Errorf("%q: %v", name, got)
 		}
 		got = a.Call("file_read", args{"sandbox": sb, "path": "/tmp/f", "base64": true})
 		if back, err := base64.StdEncoding.DecodeString(got["content"].(string)); err != nil || !bytes.Equal(back, data) {
-			t.Errorf("%s: as base64 %q, %v", name, back, err)
+			t.Errorf("%q: as base64 %q, %v", name, back, err)
+		}
+		out := a.Call("exec", args{"sandbox": sb, "command": "cat /tmp/f"})
+		text, _ := out["stdout"].(string)
+		switch {
+		case want.text == "" && !strings.Contains(text, "bytes that are not text"),
+			out["stdout_bytes"] != nil && out["stdout_bytes"] != float64(len(data)),
+			want.replaced > 0 && text != want.text+reply.ReplacedNote(want.replaced),
+			want.text != "" && want.replaced == 0 && text != want.text:
+			t.Errorf("%q: as output %q", name, text)
+		}
+		if want.text != "" && want.replaced == 0 {
+			continue
 		}
 		blob, ok := a.read(tools.FileURI(sb, "/tmp/f")).(mcp.BlobResourceContents)
 		if back, err := base64.StdEncoding.DecodeString(blob.Blob); !ok || err != nil || !bytes.Equal(back, data) {
-			t.Errorf("%s: the resource is %q, %v", name, back, err)
-		}
-		out := a.Call("exec", args{"sandbox": sb, "command": "cat /tmp/f"})
-		if text, _ := out["stdout"].(string); !strings.Contains(text, "bytes that are not text") ||
-			out["stdout_bytes"] != float64(len(data)) {
-			t.Errorf("%s: as output %q", name, text)
+			t.Errorf("%q: the resource is %q, %v", name, back, err)
 		}
 	}
 }

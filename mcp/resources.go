@@ -55,7 +55,7 @@ func templates() []mcp.ResourceTemplate {
 
 func (s *Server) addResources(protocol *server.MCPServer) {
 	protocol.AddResource(mcp.NewResource(uriSandboxes, "sandboxes", mcp.WithMIMEType("application/json"),
-		mcp.WithResourceDescription("The sandboxes there are")), s.readResource)
+		mcp.WithResourceDescription("All sandboxes")), s.readResource)
 	for _, template := range templates() {
 		protocol.AddResourceTemplate(template, s.readResource)
 	}
@@ -133,8 +133,8 @@ type window struct {
 // parseURI reads a resource's URI.
 func parseURI(uri string) (location, error) {
 	bad := func(why string) (location, error) {
-		return location{}, core.Errorf(core.KindNotFound, "resource", "", "%q is no resource: %s", uri, why).
-			WithHint("resources/templates/list tells what there is")
+		return location{}, core.Errorf(core.KindNotFound, "resource", "", "%q is not a resource: %s", uri, why).
+			WithHint("resources/templates/list lists the resources")
 	}
 	rest, ok := strings.CutPrefix(uri, uriScheme)
 	if !ok {
@@ -144,7 +144,7 @@ func parseURI(uri string) (location, error) {
 	var l location
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return bad("its query cannot be read")
+		return bad("its query is invalid")
 	}
 	l.window.grep = values.Get("grep")
 	for _, field := range []struct {
@@ -182,7 +182,7 @@ func parseURI(uri string) (location, error) {
 			return bad("it ends in neither stdout nor stderr")
 		}
 	default:
-		return bad("there is nothing of that name")
+		return bad("no resource has that name")
 	}
 	if l.sandbox == "" && l.kind != "" {
 		return bad("it names no sandbox")

@@ -151,7 +151,7 @@ func TestSubscriptions(t *testing.T) {
 	for _, subscribed := range []string{uri, "sandbox://" + sb} {
 		request := mcp.SubscribeRequest{}
 		request.Params.URI = subscribed
-		if err := a.client.Subscribe(t.Context(), request); err != nil { //nolint:staticcheck // most clients in use do this
+		if err := a.client.Subscribe(t.Context(), request); err != nil { //nolint:staticcheck // most clients use it
 			t.Fatal(err)
 		}
 	}
@@ -228,7 +228,7 @@ func TestWatchedFiles(t *testing.T) {
 		uri := tools.FileURI(sb, "/tmp/watched")
 		request := mcp.SubscribeRequest{}
 		request.Params.URI = uri
-		if err := a.client.Subscribe(t.Context(), request); err != nil { //nolint:staticcheck // most clients in use do this
+		if err := a.client.Subscribe(t.Context(), request); err != nil { //nolint:staticcheck // most clients use it
 			t.Fatal(err)
 		}
 		if got := providertest.Receive(t, provider.watched); got != "/tmp" {

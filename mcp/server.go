@@ -41,7 +41,7 @@ type Server struct {
 	// subscribed are the resources that clients watch.
 	subscribed subscriptions
 
-	ctx    context.Context //nolint:containedctx // what runs in the background lives as long as the server
+	ctx    context.Context //nolint:containedctx // background work lives as long as the server
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 }

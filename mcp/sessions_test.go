@@ -149,7 +149,7 @@ func TestOnDisconnect(t *testing.T) {
 func TestLeaseLastsDuringCall(t *testing.T) {
 	for _, mode := range []setup.OnDisconnect{setup.Lease, setup.Terminate} {
 		synctest.Test(t, func(t *testing.T) {
-			d := newDirect(t, setup.Options{OnDisconnect: mode, Lease: 5 * time.Minute})
+			d := newDirect(t, setup.Options{OnDisconnect: mode, Lease: 5 * time.Minute, SoftDeadline: time.Hour})
 			sb, _ := d.Call(t, "sandbox_launch", `{}`)["id"].(string)
 			if got := d.Call(t, "exec", `{"sandbox":"`+sb+
 				`","command":"sleep 1800; echo done","wait_seconds":3600}`); got["stdout"] != "done\n" {
@@ -286,7 +286,7 @@ func TestLaunchesAreBoundAndNamed(t *testing.T) {
 	}
 	a.Launch(nil)
 	text := a.fails(core.KindExhausted, "sandbox_launch", nil)
-	if !strings.Contains(text, "2 sandboxes already") {
+	if !strings.Contains(text, "limit of 2 sandboxes") {
 		t.Errorf("the cap: %s", text)
 	}
 	a.fails(core.KindExhausted, "run_code", args{"language": "bash", "code": "true"})

@@ -490,7 +490,7 @@ func generalCommands() []command {
 		{
 			id: "suspend", title: "Suspend to the background", group: groupGeneral, keys: []string{"ctrl+z"},
 			can: func(m *Model) bool { return m.options.Suspend != nil },
-			run: func(m *Model) tea.Cmd { return m.fx.aside(m.options.Suspend) },
+			run: func(m *Model) tea.Cmd { return m.aside(m.options.Suspend) },
 		},
 		{id: "quit", title: "Quit", group: groupGeneral, keys: []string{"q", "ctrl+c"}, brief: "quit", run: (*Model).quit},
 	}

@@ -117,7 +117,7 @@ func (m *Model) detailed(msg tea.Msg) tea.Cmd {
 		exec := d.output.choose(e.box, msg.execs)
 		i := slices.IndexFunc(msg.execs, func(x core.Exec) bool { return x.ID == exec })
 		if exec == d.output.exec && !d.output.open && i >= 0 && msg.execs[i].Running() {
-			d.output.exec = "" // read its log again: it was not there yet, or broke off
+			d.output.exec = "" // read its log again: it did not exist yet, or its reading failed
 		}
 		return m.openLog(exec)
 	case dirMsg:

@@ -105,6 +105,9 @@ func launchFields(providers, gpus, images []string, can map[core.Capability]bool
 		}
 	}
 	names = append(names, "gpu", "cpu", "memory", "disk", "timeout", "idle_timeout", "network", "ports", "env", "persist")
+	if can[core.CapPull] {
+		names = append(names, "pull")
+	}
 	fields := make([]*launchField, len(names))
 	for i, name := range names {
 		fields[i] = newLaunchField(core.FieldNamed(name))
@@ -122,6 +125,8 @@ func launchFields(providers, gpus, images []string, can map[core.Capability]bool
 			}
 		case "network":
 			f.choices = networkChoices(can)
+		case "pull":
+			f.choices = append([]string{""}, core.FieldNamed(f.id).Choices...)
 		case "persist":
 			f.choices = []string{"", yes}
 		}

@@ -52,6 +52,9 @@ type effects struct {
 	events   *feed.Feed[core.Event]
 	progress *feed.Feed[jobProgress]
 
+	// screenSized has an element if the size of the terminal was reported since the last hand-over.
+	screenSized chan struct{}
+
 	mu     sync.Mutex
 	closed bool
 	busy   sync.WaitGroup
@@ -60,7 +63,7 @@ type effects struct {
 func newEffects(ctx context.Context, options Options) *effects {
 	ctx, cancel := context.WithCancel(ctx)
 	return &effects{
-		ctx: ctx, cancel: cancel, service: options.Service, options: options,
+		ctx: ctx, cancel: cancel, service: options.Service, options: options, screenSized: make(chan struct{}, 1),
 		events: feed.New(func(kept, added []core.Event) []core.Event {
 			kept = append(kept, added...)
 			return kept[max(0, len(kept)-eventLimit):]
@@ -589,7 +592,7 @@ func (fx *effects) launch(j *job, spec core.Spec) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, report core.ProgressFunc) (string, tea.Msg, error) {
 		var notices []string // the launch itself has the notice of its event
 		box, err := fx.service.Sandboxes.Launch(ctx, spec, service.LaunchOptions{
-			Progress: report, Notice: func(text string) { notices = append(notices, text) },
+			Named: true, Progress: report, Notice: func(text string) { notices = append(notices, text) },
 		})
 		return strings.Join(notices, "; "), goTo(box, err), err
 	})
@@ -644,7 +647,37 @@ func (fx *effects) shell(box core.Sandbox, command []string) tea.Cmd {
 
 // aside hands the terminal over to a function; see Options.Asides.
 func (fx *effects) aside(run func() error) tea.Cmd {
+	select { // a report from before the hand-over
+	case <-fx.screenSized:
+	default:
+	}
 	return tea.Exec(&foreground{run: run}, func(err error) tea.Msg { return asideOverMsg{err} })
+}
+
+// resized reports that the size of the terminal is known.
+func (fx *effects) resized() {
+	select {
+	case fx.screenSized <- struct{}{}:
+	default:
+	}
+}
+
+// sizePatience bounds the wait for the size of a restored terminal. Without a terminal there is no report.
+const sizePatience = 100 * time.Millisecond
+
+// settle waits until the size of a restored terminal is known. Bubble Tea 2.0.9 reads it in a goroutine, which is a
+// data race with another hand-over.
+func (fx *effects) settle() tea.Cmd {
+	return fx.do(func(ctx context.Context) tea.Msg {
+		patience := time.NewTimer(sizePatience)
+		defer patience.Stop()
+		select {
+		case <-fx.screenSized:
+		case <-patience.C:
+		case <-ctx.Done():
+		}
+		return handOverMsg{}
+	})
 }
 
 // nextAside waits for the next function from Options.Asides.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -199,5 +200,27 @@ func TestLaunchLikeKeepsHiddenSettings(t *testing.T) {
 	got, wrong, err = f.spec()
 	if err != nil || got.Env["C"] != "a b" || got.Env["A"] != "two words" {
 		t.Errorf("%q, %s: %v", got.Env, wrong, err)
+	}
+}
+
+// The form offers a policy for pulls only if a provider has one.
+func TestLaunchFormOfPulls(t *testing.T) {
+	for _, can := range []bool{true, false} {
+		fields := launchFields([]string{core.ProviderAuto}, nil, nil, map[core.Capability]bool{core.CapPull: can})
+		at := slices.IndexFunc(fields, func(f *launchField) bool { return f.id == "pull" })
+		if can != (at >= 0) {
+			t.Fatalf("with the capability %v, the field is number %d", can, at)
+		}
+		if !can {
+			continue
+		}
+		if want := []string{"", "missing", "always", "never"}; !slices.Equal(fields[at].choices, want) {
+			t.Errorf("the choices are %q", fields[at].choices)
+		}
+		var spec core.Spec
+		err := fields[at].set(&spec, "never")
+		if err != nil || spec.Pull != core.PullNever || fields[at].get(spec) != "never" {
+			t.Errorf("%+v, %v", spec, err)
+		}
 	}
 }

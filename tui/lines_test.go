@@ -156,7 +156,7 @@ func noShell(context.Context, string, []string) error { return nil }
 // The golden file has specs with their launch lines. A test of the commands parses each line and compares the spec.
 func TestLaunchLine(t *testing.T) {
 	spec := core.Spec{
-		Provider: "modal", App: "shop", Name: "web", Image: "python:3.12",
+		Provider: "modal", App: "shop", Name: "web", Image: "python:3.12", Pull: core.PullAlways,
 		Python: "3.12", Pip: []string{"flask", "numpy"}, Apt: []string{"git"},
 		CPU: 1.5, Memory: 512 * core.MiB, Disk: 10 * core.GiB, Processes: 100, OpenFiles: 1000,
 		GPU:     core.GPU{Type: "H100", Count: 2},

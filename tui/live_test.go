@@ -254,11 +254,12 @@ func TestHangingProvider(t *testing.T) {
 		slow := fake.New(fake.Options{Name: "slow", IDPrefix: "slo-"})
 		quick := fake.New(fake.Options{Name: "quick", IDPrefix: "qui-"})
 		svc := newService(t, slow, quick)
-		launch(t, svc, core.Spec{Name: "old", Provider: "slow"})
+		// No random id contains a 0, so that the filter matches names only.
+		launch(t, svc, core.Spec{Name: "old-0", Provider: "slow"})
 		r := newRig(t, Options{Service: svc})
 		defer r.close()
 		r.limit = 5 * time.Minute // of the bubble's fake clock
-		r.until("old is there", r.hasRow("old"))
+		r.until("old is there", r.hasRow("old-0"))
 
 		for _, op := range []fake.Op{fake.OpList, fake.OpCheck, fake.OpGet, fake.OpStats, fake.OpFind} {
 			slow.Inject(op, fake.Fault{Delay: time.Minute})
@@ -275,8 +276,8 @@ func TestHangingProvider(t *testing.T) {
 			t.Errorf("the other provider's sandbox appeared after %s", took)
 		}
 		r.press("/")
-		r.types("old")
-		if diff := cmp.Diff([]string{"old"}, r.rowNames()); diff != "" {
+		r.types("old-0")
+		if diff := cmp.Diff([]string{"old-0"}, r.rowNames()); diff != "" {
 			t.Error(diff)
 		}
 		r.press("esc")

@@ -127,6 +127,8 @@ type (
 	// asideMsg has a function that needs the terminal for a moment; asideOverMsg reports its end.
 	asideMsg     struct{ run func() error }
 	asideOverMsg struct{ err error }
+	// handOverMsg reports that the terminal can be handed over again.
+	handOverMsg  struct{}
 	editReadyMsg struct{ edit edit }
 	editedMsg    struct {
 		edit edit

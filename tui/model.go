@@ -66,6 +66,10 @@ type Model struct {
 	asking   bool // a read of the journal is running
 	dragging bool
 	attach   string // the sandbox to select when it appears
+
+	// handedOver is true from an aside until the terminal is settled. asides wait for that.
+	handedOver bool
+	asides     []func() error
 	// noticed is the last notice about each sandbox and each denied target. The same event may arrive several times.
 	noticed map[string]string
 	saves   int
@@ -133,7 +137,7 @@ func (m *Model) setTheme(dark bool) {
 // Init implements tea.Model.
 func (m *Model) Init() tea.Cmd {
 	cmds := []tea.Cmd{
-		m.fx.capabilities(m.options.Service.Providers.Names()), m.fx.tick(), m.fx.watch(),
+		m.fx.capabilities(m.options.Service.Providers.Names()), m.fx.tick(),
 		m.fx.nextEvents(), m.fx.nextProgress(), m.fx.nextAside(),
 	}
 	if m.theme == theme.Auto && !m.options.NoColor {
@@ -191,6 +195,7 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.w, m.h = msg.Width, msg.Height
+		m.fx.resized()
 	case tea.BackgroundColorMsg:
 		m.setTheme(msg.IsDark())
 	case tea.KeyPressMsg:
@@ -208,7 +213,8 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 		for name, caps := range msg {
 			m.inv.source(name).caps = caps
 		}
-		return tea.Batch(m.poll(), m.checks())
+		// Events add sandboxes, whose keys need the capabilities.
+		return tea.Batch(m.fx.watch(), m.poll(), m.checks())
 	case listedMsg:
 		m.stale = m.inv.Take(msg.provider, msg.listing, m.now) || m.stale
 		return tea.Batch(m.tellHealth(m.inv.source(msg.provider)), m.hurryUp())
@@ -243,12 +249,20 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 	case shellEndedMsg:
 		return m.shellEnded(msg)
 	case asideMsg:
-		return tea.Batch(m.fx.nextAside(), m.fx.aside(msg.run))
+		return tea.Batch(m.fx.nextAside(), m.aside(msg.run))
 	case asideOverMsg:
+		settle := tea.Batch(redraw(), m.fx.settle())
 		if msg.err != nil {
-			return tea.Batch(redraw(), m.fail("suspend", msg.err))
+			return tea.Batch(settle, m.fail("suspend", msg.err))
 		}
-		return redraw()
+		return settle
+	case handOverMsg:
+		m.handedOver = false
+		if len(m.asides) > 0 {
+			run := m.asides[0]
+			m.asides = m.asides[1:]
+			return m.aside(run)
+		}
 	case editReadyMsg:
 		return m.fx.editor(msg.edit)
 	case editedMsg:
@@ -502,6 +516,16 @@ func (m *Model) move(by int) tea.Cmd {
 	}
 	m.table.move(by)
 	return nil
+}
+
+// aside hands the terminal over to a function, now or after the functions before it.
+func (m *Model) aside(run func() error) tea.Cmd {
+	if m.handedOver {
+		m.asides = append(m.asides, run)
+		return nil
+	}
+	m.handedOver = true
+	return m.fx.aside(run)
 }
 
 // back closes the preview, search, zoom, pane, marks or filter, whichever comes first.

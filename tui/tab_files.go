@@ -281,7 +281,7 @@ func (f *filesTab) tree(s *theme.Styles, w, h int, focus bool, query string) []s
 
 func (f *filesTab) show(s *theme.Styles, w, h int, find finder) []string {
 	p := f.preview
-	facts := p.info.Mode.String() + " · " + strings.Join(p.facts, " · ")
+	facts := core.ModeText(p.info.Mode) + " · " + strings.Join(p.facts, " · ")
 	lines := []string{s.Strong.On(screen.Cut(safe(p.info.Path), w)), s.Faint.On(screen.Cut(facts, w))}
 	if p.err != nil {
 		return append(lines, problem(s, p.err, w)...)

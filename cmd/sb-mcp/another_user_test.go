@@ -59,14 +59,15 @@ func newUser(t *testing.T, h *home) *anotherUser {
 	return u
 }
 
-// run runs a program without the test's environment and returns its output.
+// run runs a program of the system without the test's environment and returns its output. The test's own PATH may have
+// programs that other users cannot execute.
 func (u *anotherUser) run(env []string, argv ...string) (out string, ok bool) {
 	u.t.Helper()
 	ctx, cancel := context.WithTimeout(u.t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd := exec.CommandContext(ctx, "/usr/bin/env", argv...)
 	cmd.Dir = u.dir
-	cmd.Env = append([]string{"HOME=" + u.dir, "PATH=" + os.Getenv("PATH"), "TMPDIR=/tmp"}, env...)
+	cmd.Env = append([]string{"HOME=" + u.dir, "PATH=/usr/local/bin:/usr/bin:/bin", "TMPDIR=/tmp"}, env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: overflowID, Gid: overflowID}}
 	text, err := cmd.CombinedOutput()
 	return string(text), err == nil

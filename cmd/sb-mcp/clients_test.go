@@ -160,7 +160,7 @@ func (g *gopher) received() string {
 // The same story with the clients of both libraries over all three transports, with real sandboxes.
 func TestClients(t *testing.T) {
 	t.Parallel()
-	legacy := client.WithLegacyProtocolOnly() //nolint:staticcheck // most clients in use speak it
+	legacy := client.WithLegacyProtocolOnly() //nolint:staticcheck // most clients use it
 	for name, meet := range map[string]func(*home) speaker{
 		"official SDK/stdio": func(h *home) speaker {
 			a, _ := h.stdio()

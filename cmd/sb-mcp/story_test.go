@@ -57,14 +57,11 @@ func TestThreeMinuteCommand(t *testing.T) {
 // A gigabyte of output stays within the budget of the reply and the memory of the server.
 func TestGigabyteOfOutput(t *testing.T) {
 	t.Parallel()
-	a, server := newHome(t).stdio()
+	a, server := newHome(t).stdio("--soft-deadline", "100s")
 	sb := a.launch(nil)
 	got := a.call(
 		"exec",
-		args{
-			"sandbox": sb, "command": "echo first; head -c 1073741824 /dev/zero | tr '\\0' 'x'; echo; echo last",
-			"wait_seconds": 100,
-		},
+		args{"sandbox": sb, "command": "echo first; head -c 1073741824 /dev/zero | tr '\\0' 'x'; echo; echo last"},
 	)
 	stdout, _ := got["stdout"].(string)
 	if got["running"] != false || got["exit_code"] != 0.0 || got["stdout_bytes"] != float64(1<<30+6+1+5) {
@@ -289,7 +286,7 @@ func TestMalformedMessages(t *testing.T) {
 	select {
 	case <-answers:
 	case <-time.After(patience):
-		t.Errorf("the server does not answer any more: %s", server.stderr)
+		t.Errorf("the server no longer answers: %s", server.stderr)
 	}
 	_ = server.in.Close()
 	for range answers {

@@ -12,6 +12,8 @@ import (
 )
 
 func main() {
-	engine.RunChild(os.Args)
+	if exit, child := engine.RunChild(os.Args); child {
+		os.Exit(exit)
+	}
 	os.Exit(supervisor.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -54,6 +54,7 @@ func TestScript(t *testing.T) {
 	commands := terminalCommands()
 	commands["engine"] = useEngine
 	commands["dropimages"] = dropImages
+	commands["legacybuild"] = legacyBuild
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -127,6 +128,13 @@ func dropImages(ts *testscript.TestScript, _ bool, names []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	ts.Check(dockertest.Remove(ctx, ts.Getenv("SB_DOCKER_HOST"), names...))
+}
+
+// legacyBuild builds a directory with the builder that Docker had before BuildKit, and names the image.
+func legacyBuild(ts *testscript.TestScript, _ bool, args []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	ts.Check(dockertest.LegacyBuild(ctx, ts.Getenv("SB_DOCKER_HOST"), ts.MkAbs(args[0]), args[1]))
 }
 
 // endAll terminates the sandboxes that a story has launched and not ended.

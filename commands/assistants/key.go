@@ -20,9 +20,8 @@ func NewKey(app *cli.App) *cobra.Command {
 		Use:     "key",
 		Example: "  sb key create alice\n  sb key ls\n  sb key revoke k3j5x2aa",
 		Short:   "Manage API keys for \"sb mcp\" over HTTP",
-		Long: "Create, list and revoke API keys for clients of \"sb mcp\" over HTTP. Each key has an owner and sees only " +
-			"that\n" +
-			"owner's sandboxes. Keys are stored as hashes; a key is shown only once.",
+		Long: "Create, list and revoke API keys for clients of \"sb mcp\" over HTTP. Each key has an owner and sees\n" +
+			"only that owner's sandboxes.",
 	}, NewKeyCreate(app), NewKeyLs(app), NewKeyRevoke(app))
 }
 
@@ -93,8 +92,8 @@ func NewKeyCreate(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create [flags] OWNER",
 		Short: "Create an API key",
-		Long: "Create an API key and print it. It is shown only once. Clients send it as \"Authorization: Bearer KEY\".\n" +
-			"Keys with the same OWNER see the same sandboxes, and no others.",
+		Long: "Create an API key and print it; it is shown only once. Keys with the same OWNER see the same\n" +
+			"sandboxes, and no others.",
 		Example: "  sb key create alice\n" +
 			"  sb key create --scope read --expires 720h dashboard\n" +
 			"  sb key create --max-sandboxes 3 --rate 10 guest",
@@ -112,11 +111,12 @@ func NewKeyCreate(app *cli.App) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().StringSliceVar(
-		&scopes, "scope", nil, "what it may do: `all` (the default), read (tools that change nothing), metrics (repeatable)",
+		&scopes, "scope", nil, "allowed operations: `all` (the default), read (tools that change nothing), metrics "+
+			"(repeatable)",
 	)
-	cmd.Flags().Var(&ttl, "expires", "how long it is valid, such as 12h or 720h (default: until it is revoked)")
-	cmd.Flags().IntVar(&opts.Key.MaxSandboxes, "max-sandboxes", 0, "most live `SANDBOXES` (default: the server's bound)")
-	cmd.Flags().Float64Var(&opts.Key.Rate, "rate", 0, "most `REQUESTS` a second (default: the server's bound)")
+	cmd.Flags().Var(&ttl, "expires", "lifetime of the key, such as 12h or 720h (default: until it is revoked)")
+	cmd.Flags().IntVar(&opts.Key.MaxSandboxes, "max-sandboxes", 0, "limit of live `SANDBOXES` (default: the server's)")
+	cmd.Flags().Float64Var(&opts.Key.Rate, "rate", 0, "limit of `REQUESTS` per second (default: the server's)")
 	cli.Complete(cmd, "scope", cli.Fixed(keys.Scopes()...))
 	cli.JSONFlag(cmd, &opts.JSON, "id, owner, scope, expires, key")
 	return cmd
@@ -165,7 +165,7 @@ func runKeyCreate(_ context.Context, opts *KeyCreateOptions) error {
 	report.Key = secret
 	if err := opts.App.Tell(cli.Made{
 		Op: "key create", ID: key.ID, Text: secret, Value: report,
-		Fact: fmt.Sprintf("the key %s exists now", key.ID), Next: fmt.Sprintf("sb key revoke %s revokes it", key.ID),
+		Fact: fmt.Sprintf("the key %s was created", key.ID), Next: fmt.Sprintf("sb key revoke %s revokes it", key.ID),
 	}, opts.JSON); err != nil || opts.JSON {
 		return err
 	}
@@ -195,7 +195,7 @@ func NewKeyLs(app *cli.App) *cobra.Command {
 			return runKeyLs(cmd.Context(), opts)
 		},
 	}
-	cmd.Flags().BoolVarP(&opts.All, "all", "a", false, "include revoked and expired ones")
+	cmd.Flags().BoolVarP(&opts.All, "all", "a", false, "include revoked and expired keys")
 	cli.JSONFlag(cmd, &opts.JSON, "id, owner, scope, state, created, expires, max_sandboxes, rate")
 	return cmd
 }
@@ -247,9 +247,8 @@ func NewKeyRevoke(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke ID...",
 		Short: "Revoke API keys",
-		Long: "Revoke API keys permanently. Running servers refuse them from the next request on, and links made with " +
-			"them\n" +
-			"stop working. The owner's sandboxes remain.",
+		Long: "Revoke API keys permanently; running servers refuse them from the next request on. The owner's\n" +
+			"sandboxes remain.",
 		Example:           "  sb key revoke k3j5x2aa",
 		Args:              cli.AtLeast("ID"),
 		ValidArgsFunction: completeKeys(app),

@@ -30,13 +30,9 @@ func NewMCP(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mcp [flags]",
 		Short: "Serve sandboxes to AI assistants over MCP",
-		Long: "Serve your sandboxes to an AI assistant as tools, resources and prompts of the Model Context Protocol.\n" +
-			"Over stdio (the default) the assistant starts sb. Stdout carries only the protocol; logs go to stderr or\n" +
-			"--log-file.\n\n" +
-			"Over HTTP (--transport streamable-http or sse) one server serves many clients, and each request needs a key.\n" +
-			"On loopback your own programs use your local key, which \"sb mcp install --url\" configures. Others need an API\n" +
-			"key (\"sb key create\") or a token of --oauth-issuer, and see only their own sandboxes.\n\n" +
-			"Sandboxes that an assistant launched end some time after it disconnects; see --on-disconnect.",
+		Long: "Serve your sandboxes to an AI assistant as tools, resources and prompts of the Model Context\n" +
+			"Protocol. Over stdio (the default) the assistant starts sb; over HTTP one server serves many\n" +
+			"clients, and each request needs a key.",
 		Example: "  sb mcp\n" +
 			"  sb mcp --toolsets default,lifecycle --allow-path ~/project\n" +
 			"  sb mcp --read-only\n" +
@@ -95,7 +91,7 @@ func becomeMCP(app *cli.App) error {
 		}
 		return core.Errorf(core.KindUnavailable, "mcp", program, "it cannot be started: %w", app.Become(program))
 	}
-	return core.Errorf(core.KindUnavailable, "mcp", "", "sb's helper %s is not there", name).
+	return core.Errorf(core.KindUnavailable, "mcp", "", "sb's helper %s is missing", name).
 		WithHint("install it beside sb: CGO_ENABLED=0 go install ./cmd/...")
 }
 
@@ -104,7 +100,7 @@ func (o *MCPOptions) logger() (log *slog.Logger, closeLog func(), err error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(o.LogLevel)); err != nil {
 		return nil, nil, core.Errorf(
-			core.KindUsage, "mcp", "", "--log-level %q is none of debug, info, warn and error", o.LogLevel,
+			core.KindUsage, "mcp", "", "--log-level %q: expected debug, info, warn or error", o.LogLevel,
 		)
 	}
 	to, closeLog := o.App.Streams.Err, func() {}

@@ -1,6 +1,7 @@
 package assistants
 
 import (
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,7 +38,7 @@ func (f *mcpFlags) Register(app *cli.App, cmd *cobra.Command, opts *MCPOptions) 
 		"serve these `SETS` of tools: default, all, sandboxes, exec, files, transfer, packages, lifecycle, state, network, "+
 			"stores, links (default default)",
 	)
-	flags.StringSliceVar(&server.Tools, "tools", nil, "serve these `TOOLS`, too")
+	flags.StringSliceVar(&server.Tools, "tools", nil, "serve these additional `TOOLS`")
 	flags.BoolVar(&server.ReadOnly, "read-only", false, "serve no tool that changes anything")
 	flags.StringVar(
 		&server.Compat, "compat", "",
@@ -46,7 +47,7 @@ func (f *mcpFlags) Register(app *cli.App, cmd *cobra.Command, opts *MCPOptions) 
 	)
 	flags.Var(
 		&f.softDeadline, "soft-deadline",
-		"answer after that `TIME` while a command keeps running; below the client's own limit",
+		"answer after this `TIME` while a command keeps running; must be below the client's own limit",
 	)
 	flags.IntVar(&server.Budget, "max-output", 8000, "`CHARACTERS` of output in one reply")
 
@@ -58,52 +59,53 @@ func (f *mcpFlags) Register(app *cli.App, cmd *cobra.Command, opts *MCPOptions) 
 		&f.networks, "networks", nil,
 		"allow only these network `MODES`: none, all, allow, internal; the first is the default",
 	)
-	flags.Var(&f.maxTimeout, "max-timeout", "longest lifetime of a sandbox, and the default")
-	flags.Float64Var(&server.Policy.MaxCPU, "max-cpu", 0, "most `CORES` of a sandbox, and the default")
-	flags.Var(&f.maxMemory, "max-memory", "most memory of a sandbox, and the default")
-	flags.IntVar(&server.MaxSandboxes, "max-sandboxes", 10, "most live `SANDBOXES` of one owner; 0 is no bound")
+	flags.Var(&f.maxTimeout, "max-timeout", "largest and default lifetime of a sandbox")
+	flags.Float64Var(&server.Policy.MaxCPU, "max-cpu", 0, "largest and default number of `CORES` of a sandbox")
+	flags.Var(&f.maxMemory, "max-memory", "largest and default memory of a sandbox")
+	flags.IntVar(&server.MaxSandboxes, "max-sandboxes", 10, "limit of live `SANDBOXES` of one owner; 0 is no limit")
 	flags.StringSliceVar(
 		&f.passEnv, "pass-env", nil,
-		"give every sandbox these `NAMES` of this environment that are set, as secrets (comma separated, repeatable)",
+		"give every sandbox the set variables `NAMES` of this environment, as secrets (comma separated, repeatable)",
 	)
-	flags.StringVar(&server.NamePrefix, "name-prefix", "mcp-", "begin the names of sandboxes with `TEXT`")
+	flags.StringVar(&server.NamePrefix, "name-prefix", "mcp-", "start the names of sandboxes with `TEXT`")
 	flags.StringVar(
 		&f.onDisconnect, "on-disconnect", string(setup.Lease),
-		"what becomes of sandboxes when the client is gone: `lease`, terminate or detach",
+		"action on sandboxes whose client is gone: `lease`, terminate or detach",
 	)
-	flags.Var(&f.lease, "lease", "how long sandboxes outlive their client, with --on-disconnect lease")
+	flags.Var(&f.lease, "lease", "lifetime of sandboxes after their client is gone, with --on-disconnect lease")
 	flags.StringArrayVar(
 		&server.AllowPaths, "allow-path", nil,
-		"let push and pull touch this `DIR` of this machine (repeatable); besides, the client's roots",
+		"allow push and pull to use `DIR` of this machine, and sandboxes to mount directories in it (repeatable); "+
+			"push and pull may also use the client's roots",
 	)
 	flags.BoolVar(&server.NoElicit, "no-confirm", false, "never ask the user through the client")
 
 	web := &server.HTTP
 	flags.StringVar(
-		&f.transport, "transport", string(setup.Stdio), "how clients connect: `stdio`, streamable-http (or http), or sse",
+		&f.transport, "transport", string(setup.Stdio), "transport for clients: `stdio`, streamable-http (or http), or sse",
 	)
 	flags.StringVar(&web.Host, "host", "127.0.0.1", "listen on `ADDRESS` (also MCP_HOST)")
-	flags.IntVar(&web.Port, "port", 8000, "listen on `PORT`; 0 takes a free one (also MCP_PORT)")
+	flags.IntVar(&web.Port, "port", 8000, "listen on `PORT`; 0 chooses a free one (also MCP_PORT)")
 	flags.StringVar(&web.TLSCert, "tls-cert", "", "serve HTTPS with the certificate in `FILE` (PEM)")
 	flags.StringVar(&web.TLSKey, "tls-key", "", "private key of the certificate, in `FILE` (PEM)")
 	flags.StringVar(
 		&web.PublicURL, "public-url", "",
-		"`URL` by which clients reach the server, without a path (default: where it listens)",
+		"`URL` of the server for clients, without a path (default: the listening address)",
 	)
-	flags.StringSliceVar(&web.AllowHosts, "allow-host", nil, "serve requests for these host `NAMES`, too (repeatable)")
+	flags.StringSliceVar(&web.AllowHosts, "allow-host", nil, "serve requests for these other host `NAMES` (repeatable)")
 	flags.StringSliceVar(
-		&web.AllowOrigins, "allow-origin", nil, "serve requests from these web `ORIGINS`, too (repeatable)",
+		&web.AllowOrigins, "allow-origin", nil, "serve requests from these other web `ORIGINS` (repeatable)",
 	)
 	flags.BoolVar(
 		&web.NoAuth, "no-auth", false, "serve every user and program of this machine without a key; on loopback only",
 	)
-	flags.StringVar(&web.Issuer, "oauth-issuer", "", "take tokens (JWT) of the OAuth issuer at `URL`")
+	flags.StringVar(&web.Issuer, "oauth-issuer", "", "accept tokens (JWT) of the OAuth issuer at `URL`")
 	flags.StringVar(
-		&web.Audience, "oauth-audience", "", "`TEXT` that tokens have to be for (default: the server's URL of /mcp)",
+		&web.Audience, "oauth-audience", "", "accept tokens with the audience `TEXT` (default: the server's URL of /mcp)",
 	)
 	flags.Var(&f.maxBody, "max-body", "largest request (default 64MiB)")
-	flags.Float64Var(&web.Rate, "rate-limit", 50, "most `REQUESTS` a second of one owner; negative is no bound")
-	flags.IntVar(&web.MaxConnections, "max-connections", 1024, "most `CONNECTIONS` at the same time")
+	flags.Float64Var(&web.Rate, "rate-limit", 50, "limit of `REQUESTS` per second of one owner; negative is no limit")
+	flags.IntVar(&web.MaxConnections, "max-connections", 1024, "limit of concurrent `CONNECTIONS`")
 
 	flags.StringVar(&opts.LogFile, "log-file", "", "append the log to `FILE` instead of stderr")
 	flags.StringVar(&opts.LogLevel, "log-level", "warn", "log `LEVEL` and above: debug, info, warn, error")
@@ -129,7 +131,7 @@ func (f *mcpFlags) apply(cmd *cobra.Command, opts *MCPOptions) error {
 	case setup.Lease, setup.Terminate, setup.Detach:
 		server.OnDisconnect = mode
 	default:
-		return cli.Usagef(cmd, "--on-disconnect %q is none of lease, terminate and detach", f.onDisconnect)
+		return cli.Usagef(cmd, "--on-disconnect %q: expected lease, terminate or detach", f.onDisconnect)
 	}
 	for _, name := range f.networks {
 		switch mode := core.NetworkMode(name); mode {
@@ -137,7 +139,7 @@ func (f *mcpFlags) apply(cmd *cobra.Command, opts *MCPOptions) error {
 			server.Policy.Networks = append(server.Policy.Networks, mode)
 		case core.NetworkDefault:
 		default:
-			return cli.Usagef(cmd, "--networks %q is none of none, all, allow and internal", name)
+			return cli.Usagef(cmd, "--networks %q: expected none, all, allow or internal", name)
 		}
 	}
 	if server.MaxSandboxes < 0 || server.Budget < 1 || f.softDeadline <= 0 || f.lease <= 0 {
@@ -146,6 +148,13 @@ func (f *mcpFlags) apply(cmd *cobra.Command, opts *MCPOptions) error {
 	server.SoftDeadline, server.Lease = time.Duration(f.softDeadline), time.Duration(f.lease)
 	server.Policy.MaxTimeout, server.Policy.MaxMemory = core.Duration(f.maxTimeout), core.Bytes(f.maxMemory)
 	server.Policy.NoHostPaths = true
+	for _, dir := range server.AllowPaths {
+		absolute, err := filepath.Abs(dir)
+		if err != nil {
+			return cli.Usagef(cmd, "--allow-path %q: %v", dir, err)
+		}
+		server.Policy.HostPaths = append(server.Policy.HostPaths, absolute)
+	}
 	var err error
 	if server.Secrets, err = (&cli.EnvFlags{PassEnv: f.passEnv}).ReadSecrets(
 		opts.App.LookupEnv, opts.App.Streams,
@@ -215,7 +224,7 @@ func applyImages(app *cli.App, cmd *cobra.Command, server *setup.Options) error 
 	case image == "" || language == "":
 		return cli.Usagef(cmd, "CONTAINER_IMAGE and CONTAINER_LANGUAGE belong together")
 	case !slices.Contains([]string{"python", "javascript", "bash"}, language):
-		return cli.Usagef(cmd, "CONTAINER_LANGUAGE %q is none of python, javascript and bash", language)
+		return cli.Usagef(cmd, "CONTAINER_LANGUAGE %q: expected python, javascript or bash", language)
 	}
 	server.Images[language] = image
 	return nil
@@ -233,7 +242,7 @@ func (f *mcpFlags) applyTransport(app *cli.App, cmd *cobra.Command, server *setu
 		return nil
 	case setup.StreamableHTTP, setup.SSE:
 	default:
-		return cli.Usagef(cmd, "--transport %q is none of %s", f.transport, strings.Join(setup.Transports(), ", "))
+		return cli.Usagef(cmd, "--transport %q: expected one of %s", f.transport, strings.Join(setup.Transports(), ", "))
 	}
 	web := &server.HTTP
 	if host, ok := app.LookupEnv("MCP_HOST"); ok && !cmd.Flags().Changed("host") {

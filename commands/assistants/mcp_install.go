@@ -38,13 +38,8 @@ func NewMCPInstall(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install [flags] --client CLIENT [-- FLAGS...]",
 		Short: "Add sb to an assistant's configuration",
-		Long: "Add sb to an assistant's configuration, so that the assistant starts \"sb mcp\". Other settings and " +
-			"comments\n" +
-			"are kept, and the previous file is saved beside it. Running it again changes nothing. FLAGS after -- are\n" +
-			"passed to \"sb mcp\".\n\n" +
-			"With --url the assistant connects to your server on this machine (\"sb mcp --transport streamable-http\").\n" +
-			"The file then contains your local key, and becomes readable only by you.\n\n" +
-			"The clients are " + strings.Join(clients.Names(), ", ") + ".",
+		Long: "Add sb to an assistant's configuration, so that the assistant starts \"sb mcp\". Other settings and\n" +
+			"comments are kept, and the previous file is saved beside it.",
 		Example: "  sb mcp install --client claude-code\n" +
 			"  sb mcp install --client cursor --project . -- --allow-path /home/me/project\n" +
 			"  sb mcp install --client vscode --print\n" +
@@ -63,18 +58,20 @@ func NewMCPInstall(app *cli.App) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	opts.Register(cmd)
-	cmd.Flags().StringVar(&opts.URL, "url", "", "connect to the server at `URL` on this machine, with your local key")
-	cmd.Flags().BoolVar(&opts.Print, "print", false, "only print what belongs into the configuration")
+	cmd.Flags().StringVar(&opts.URL, "url", "", "connect to your server at `URL` with your local key, which the file "+
+		"then contains")
+	cmd.Flags().BoolVar(&opts.Print, "print", false, "print the configuration and write nothing")
 	return cmd
 }
 
 // Register adds the flags of the installation.
 func (o *MCPInstallOptions) Register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringSliceVar(&o.Clients, "client", nil, "`CLIENT` to configure (repeatable)")
+	names := strings.Join(clients.Names(), ", ")
+	flags.StringSliceVar(&o.Clients, "client", nil, "`CLIENT` to configure (repeatable): "+names)
 	flags.StringVar(&o.Name, "name", "sb", "`NAME` of the server in the configuration")
 	flags.StringVar(&o.Project, "project", "", "configure the project in `DIR` instead of the user")
-	flags.BoolVar(&o.DryRun, "dry-run", false, "only say what would be changed")
+	flags.BoolVar(&o.DryRun, "dry-run", false, "show the changes and make none")
 	cli.Complete(cmd, "client", cli.Fixed(clients.Names()...))
 	_ = cmd.MarkFlagDirname("project")
 	cli.JSONFlag(cmd, &o.JSON, "client, file, changed, backup")
@@ -95,7 +92,7 @@ func (o *MCPInstallOptions) Check(cmd *cobra.Command) error {
 	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && !ip.IsLoopback() {
 		return cli.Usagef(
 			cmd,
-			"--url %q is not on this machine, and the local key is for no other; make a key there with \"sb key create OWNER\"",
+			"--url %q is not on this machine, where the local key is valid; create a key there with \"sb key create OWNER\"",
 			o.URL,
 		)
 	}
@@ -103,7 +100,7 @@ func (o *MCPInstallOptions) Check(cmd *cobra.Command) error {
 		return cli.Usagef(cmd, "flags after -- are for a server that the client starts, not for the one at --url")
 	}
 	if o.Project != "" {
-		return cli.Usagef(cmd, "--project and --url do not go together: others who have the project would get your key")
+		return cli.Usagef(cmd, "--project and --url exclude each other: everyone with the project would get your key")
 	}
 	return nil
 }
@@ -161,9 +158,9 @@ func runMCPInstall(_ context.Context, opts *MCPInstallOptions) error {
 
 // Tell prints the change of a file.
 func (o *MCPInstallOptions) Tell(client clients.Client, change clients.Change) error {
-	verb, state := "was written into", "already has sb"
+	verb, state := "was added to", "already has sb"
 	if o.Uninstall {
-		verb, state = "was taken out of", "does not have sb"
+		verb, state = "was removed from", "does not have sb"
 	}
 	if o.DryRun {
 		verb = strings.Replace(verb, "was", "would be", 1)

@@ -25,9 +25,8 @@ func NewAttach(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "attach SANDBOX [EXEC]",
 		Short: "Connect to a running command",
-		Long: "Connect this terminal to a running command. EXEC is an id from \"sb ps\" (default: the entry command).\n" +
-			"Its earlier output is shown first. Signals are forwarded as in \"sb exec\". For a command that has exited, the\n" +
-			"stored output is shown." + cli.GuestExitHelp,
+		Long: "Connect this terminal to a running command, and show its earlier output first. EXEC is an id from\n" +
+			"\"sb ps\" (default: the entry command)." + cli.GuestExitHelp,
 		Example:           "  sb attach dev 3\n  sb attach --no-stdin --no-replay dev",
 		Annotations:       cli.PassesCode(),
 		Args:              cli.Between([]string{"SANDBOX"}, "EXEC"),
@@ -44,8 +43,8 @@ func NewAttach(app *cli.App) *cobra.Command {
 			return runAttach(cmd.Context(), opts)
 		},
 	}
-	cmd.Flags().BoolVarP(&noStdin, "no-stdin", "n", false, "do not pass stdin on")
-	cmd.Flags().BoolVar(&noReplay, "no-replay", false, "show only what is written from now on")
+	cmd.Flags().BoolVarP(&noStdin, "no-stdin", "n", false, "do not forward stdin")
+	cmd.Flags().BoolVar(&noReplay, "no-replay", false, "show only new output")
 	return cmd
 }
 

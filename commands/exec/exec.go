@@ -31,19 +31,8 @@ func NewExec(app *cli.App, runF func(context.Context, *Options) error) *cobra.Co
 	cmd := &cobra.Command{
 		Use:   "exec [flags] SANDBOX [flags] [--] COMMAND [ARG...]",
 		Short: "Run a command in a sandbox",
-		Long: "Run a command in a sandbox. Stdout and stderr stay separate. Stdin is forwarded from a pipe, file or " +
-			"socket,\n" +
-			"and from a terminal with -i or -t. It is read even if the command does not read it.\n" +
-			"Use -n in a loop that reads the same stdin, as with ssh.\n\n" +
-			"SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded to the command. The third interrupt that\n" +
-			"it ignores ends sb, not the command.\n\n" +
-			"Flags end at the first word after SANDBOX that is not a flag. With -c TEXT a shell runs TEXT, and further\n" +
-			"words are its $0, $1 and so on.\n\n" +
-			"With --detach the command runs in the background and its id is printed: see \"sb ps\", \"sb logs\", \"sb " +
-			"wait\",\n" +
-			"\"sb attach\" and \"sb kill\". With --json the output (up to 16MiB of each stream) is printed as one object " +
-			"when\n" +
-			"the command returns; the exit code is the same." + cli.GuestExitHelp,
+		Long: "Run a command in a sandbox, with separate stdout and stderr. Stdin is forwarded from a pipe or a\n" +
+			"file, and from a terminal with -i or -t." + cli.GuestExitHelp,
 		Example: "  sb exec dev ls -la /\n" +
 			"  sb exec dev -c 'echo $HOME | wc -c'\n" +
 			"  tar c . | sb exec dev -w /app tar x\n" +
@@ -85,10 +74,11 @@ func NewExec(app *cli.App, runF func(context.Context, *Options) error) *cobra.Co
 	}
 	cmd.Flags().SetInterspersed(false)
 	flags.Register(cmd)
-	cmd.Flags().BoolVarP(&detach, "detach", "d", false, "leave it running and print its id")
+	cmd.Flags().BoolVarP(&detach, "detach", "d", false, "run the command in the background and print its id")
 	cli.JSONFlag(
 		cmd, &opts.JSON,
-		"exec, stdout, stderr (text, or base64 as *_encoding says), *_bytes, *_truncated, exit_code, signal, timed_out, "+
+		"exec, stdout, stderr (up to 16MiB; text, or base64 according to *_encoding), *_bytes, *_truncated, exit_code, "+
+			"signal, timed_out, "+
 			"duration_ns; with --detach sandbox and exec",
 	)
 	return cmd

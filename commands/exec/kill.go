@@ -30,10 +30,8 @@ func NewKill(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kill [-s SIGNAL] SANDBOX EXEC...",
 		Short: "Send a signal to commands in a sandbox",
-		Long: "Send a signal (default: SIGTERM) to running commands. EXEC is an id from \"sb ps\" or \"sb exec --detach\"; " +
-			"0 is\n" +
-			"the entry command. If one EXEC does not exist, no command gets the signal. To end a sandbox use\n" +
-			"\"sb terminate\".",
+		Long: "Send a signal to running commands. EXEC is an id from \"sb ps\" or \"sb exec --detach\"; 0 is the entry\n" +
+			"command.",
 		Example:           "  sb kill dev 3\n  sb kill -s KILL dev 3 4",
 		ValidArgsFunction: app.CompleteExecs,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -52,7 +50,7 @@ func NewKill(app *cli.App) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			number, ok := linuxSignal(signal)
 			if !ok {
-				return cli.Usagef(cmd, "no signal is named %q", signal)
+				return cli.Usagef(cmd, "there is no signal %q", signal)
 			}
 			opts.Sandbox, opts.Execs, opts.Signal = args[0], args[1:], number
 			return runKill(cmd.Context(), opts)

@@ -30,12 +30,8 @@ func NewLogs(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs SANDBOX [EXEC]",
 		Short: "Show the output of a command",
-		Long: "Show the output of a command: stdout on stdout, stderr on stderr. EXEC is an id from \"sb ps\" (default: " +
-			"the\n" +
-			"entry command). Logs outlive commands and sandboxes; above a size limit the oldest output is dropped.\n\n" +
-			"Modal does not mark the end of the output of a running command other than the entry command. There, the output\n" +
-			"ends when Modal answers calls and sends no more, and a message reports it. --follow shows all.\n\n" +
-			"--since and --until take a time (2026-01-02T15:04:05Z, 2026-01-02) or how long ago (10m).",
+		Long: "Show the output of a command: stdout on stdout, stderr on stderr. EXEC is an id from \"sb ps\"\n" +
+			"(default: the entry command).",
 		Example:           "  sb logs dev\n  sb logs -f --tail 20 dev 3\n  sb logs --since 10m --timestamps dev",
 		Args:              cli.Between([]string{"SANDBOX"}, "EXEC"),
 		ValidArgsFunction: app.CompleteExecs,
@@ -54,11 +50,12 @@ func NewLogs(app *cli.App) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&opts.Select.Follow, "follow", "f", false, "go on with what is written until the command ends")
-	flags.IntVar(&opts.Select.Tail, "tail", -1, "only the last `N` lines")
-	flags.StringVar(&since, "since", "", "only what was written from `TIME` on")
-	flags.StringVar(&until, "until", "", "only what was written until `TIME`")
-	flags.BoolVar(&opts.Timestamps, "timestamps", false, "begin each line with its time")
+	flags.BoolVarP(&opts.Select.Follow, "follow", "f", false, "follow new output until the command ends")
+	flags.IntVar(&opts.Select.Tail, "tail", -1, "show only the last `N` lines")
+	flags.Lookup("tail").DefValue = "all"
+	flags.StringVar(&since, "since", "", "show output since `TIME`, such as 2026-01-02T15:04:05Z or 10m (ago)")
+	flags.StringVar(&until, "until", "", "show output until `TIME`")
+	flags.BoolVar(&opts.Timestamps, "timestamps", false, "start each line with its time")
 	cli.JSONFlag(cmd, &opts.JSON, "NDJSON of time, stream, data, encoding (utf-8 or base64)")
 	return cmd
 }

@@ -26,10 +26,8 @@ func NewPs(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ps SANDBOX",
 		Short: "List the commands of a sandbox",
-		Long: "List the running commands of a sandbox, from all users and programs. --all adds those that exited.\n" +
-			"Pass the ids to \"sb logs\", \"sb attach\", \"sb wait\" and \"sb kill\". 0 is the entry command.\n\n" +
-			"Modal keeps no list of commands. There, the list is of the last 200 commands in your audit\n" +
-			"log, with their states.",
+		Long: "List the running commands of a sandbox, from all users and programs. Pass the ids to \"sb logs\", \"sb\n" +
+			"attach\", \"sb wait\" and \"sb kill\"; 0 is the entry command.",
 		Example:           "  sb ps dev\n  sb ps --all --json dev",
 		Args:              cli.Exactly("SANDBOX"),
 		ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
@@ -38,7 +36,7 @@ func NewPs(app *cli.App) *cobra.Command {
 			return runPs(cmd.Context(), opts)
 		},
 	}
-	cmd.Flags().BoolVarP(&opts.All, "all", "a", false, "commands that ended, too")
+	cmd.Flags().BoolVarP(&opts.All, "all", "a", false, "include commands that exited")
 	cli.JSONFlag(
 		cmd, &opts.JSON,
 		"an array of id, sandbox, command, user, workdir, tty, detach, actor, started, ended, exit, stdout_bytes, "+
@@ -79,7 +77,7 @@ func runPs(ctx context.Context, opts *PsOptions) error {
 		return nil
 	case len(execs) == 0:
 		if opts.App.Streams.ErrTTY() {
-			_, _ = fmt.Fprintf(opts.App.Streams.Err, "nothing runs in %s; --all shows what ended\n", opts.Sandbox)
+			_, _ = fmt.Fprintf(opts.App.Streams.Err, "no command runs in %s; --all includes those that exited\n", opts.Sandbox)
 		}
 		return nil
 	}

@@ -27,9 +27,8 @@ func NewShell(app *cli.App) *cobra.Command {
 		Use:     "shell [flags] SANDBOX [flags] [--] [COMMAND [ARG...]]",
 		Aliases: []string{"sh"},
 		Short:   "Open a shell in a sandbox",
-		Long: "Open a shell in a sandbox: /bin/bash, or /bin/sh if there is no bash, or COMMAND. On a terminal the shell\n" +
-			"gets its own terminal, which follows this one's size; Ctrl-C and Ctrl-D go to it. If stdin is a pipe or a\n" +
-			"file, the shell reads its commands from there." + cli.GuestExitHelp,
+		Long: "Open a shell in a sandbox: /bin/bash, or /bin/sh if there is no bash, or COMMAND. If stdin is a pipe\n" +
+			"or a file, the shell reads its commands from there." + cli.GuestExitHelp,
 		Example: "  sb shell dev\n" +
 			"  sb shell -u root -w /srv dev\n" +
 			"  echo 'uname -a' | sb shell dev",

@@ -30,9 +30,8 @@ func NewWait(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait SANDBOX [EXEC]",
 		Short: "Wait for a command or a sandbox to end",
-		Long: "Wait until a command exits and return its exit code. EXEC is an id from \"sb ps\". Without EXEC, wait\n" +
-			"for the sandbox and return the exit code of its entry command. With --ready, wait until the readiness probe\n" +
-			"of the launch succeeds." + cli.GuestExitHelp + "\n  Without EXEC also:\n" +
+		Long: "Wait until a command exits and return its exit code. EXEC is an id from \"sb ps\" (default: the\n" +
+			"sandbox, with the exit code of its entry command)." + cli.GuestExitHelp + "\n  Without EXEC also:\n" +
 			"  124  its lifetime or idle time expired\n" +
 			"  137  it was terminated or ran out of memory\n" +
 			"  0    it was stopped and had no entry command",
@@ -50,8 +49,8 @@ func NewWait(app *cli.App) *cobra.Command {
 			return runWait(cmd.Context(), opts)
 		},
 	}
-	cmd.Flags().Var(&opts.Timeout, "timeout", "stop waiting after that long, with exit code 124; nothing is ended")
-	cmd.Flags().BoolVar(&opts.Ready, "ready", false, "wait until it is ready, not until it ends")
+	cmd.Flags().Var(&opts.Timeout, "timeout", "stop waiting after this time, with exit code 124")
+	cmd.Flags().BoolVar(&opts.Ready, "ready", false, "wait until the readiness probe of the launch succeeds")
 	cli.JSONFlag(
 		cmd, &opts.JSON,
 		"of a command exit_code, signal, timed_out, reason, message, duration_ns; of a sandbox as in inspect",

@@ -15,13 +15,6 @@ import (
 	"github.com/seed-0724f904/sb/core/transfer"
 )
 
-// copyRules are the rules of cp, push and pull in their help.
-const copyRules = "\n\nA directory is copied under its own name into a directory that exists; \"dir/\" means the\n" +
-	"directory's content. A target that does not exist becomes the copy. Permissions, times, links and\n" +
-	"holes are kept. A symbolic link is copied as a link, wherever it leads, and nothing is written\n" +
-	"through one. A warning names what is not kept: the setuid bit on this machine, devices, sockets.\n" +
-	"Every file appears whole or not at all."
-
 // CopyOptions are the options of cp, push and pull.
 type CopyOptions struct {
 	App       *cli.App
@@ -37,17 +30,17 @@ type CopyOptions struct {
 // Register adds the flags that all copies share.
 func (o *CopyOptions) Register(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVarP(
-		&o.Exclude, "exclude", "x", nil, "leave out what fits a pattern in the syntax of .gitignore; repeatable",
+		&o.Exclude, "exclude", "x", nil, "skip paths that match a .gitignore `PATTERN` (repeatable)",
 	)
 	cmd.Flags().BoolVar(
-		&o.GitIgnore, "gitignore", false, "leave out .git and what the .gitignore files of the copied tree name",
+		&o.GitIgnore, "gitignore", false, "skip .git and the paths that .gitignore files of the copied tree name",
 	)
 	cli.JSONFlag(cmd, &o.JSON, "an array of source, destination, files, bytes, warnings")
 }
 
 func (o *CopyOptions) registerIncludeGit(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.IncludeGit, "include-git", false,
-		"replace a .git that exists on this machine, too; Git runs programs that are named there")
+		"replace an existing .git, too; Git runs programs that are named there")
 }
 
 // NewCp makes "sb cp".
@@ -56,9 +49,8 @@ func NewCp(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cp SOURCE... TARGET",
 		Short: "Copy files between this machine and sandboxes",
-		Long: "Copy files between this machine and sandboxes, or from one sandbox to another. SANDBOX:PATH is a path in a\n" +
-			"sandbox, relative to its workdir. \"-\" is stdin or stdout. Write ./NAME for a local file with a colon." +
-			copyRules,
+		Long: "Copy files between this machine and sandboxes, or from one sandbox to another. SANDBOX:PATH is a\n" +
+			"path in a sandbox, relative to its workdir; \"-\" is stdin or stdout.",
 		Example: "  sb cp src dev:/app\n  sb cp dev:/app/out.csv .\n  sb cp dev:/data test:/data\n  echo hello | sb cp - " +
 			"dev:/root/hello",
 		Args: cli.AtLeast("SOURCE", "TARGET"),

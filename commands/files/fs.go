@@ -23,10 +23,9 @@ import (
 // NewFs makes "sb fs", the group of commands for files inside sandboxes.
 func NewFs(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
-		Use:   "fs",
-		Short: "Read and write files in a sandbox",
-		Long: "Read and write files in a running sandbox, as its user. PATH is relative to the working directory.\n" +
-			"To copy directory trees use \"sb cp\".",
+		Use:     "fs",
+		Short:   "Read and write files in a sandbox",
+		Long:    "Read and write files in a running sandbox, as its user. PATH is relative to the working directory.",
 		Example: "  sb fs ls dev /etc\n  sb fs cat dev notes.txt\n  echo hello | sb fs write dev /tmp/hello",
 	}, NewFsLs(app), NewFsCat(app), NewFsWrite(app), NewFsMkdir(app), NewFsRm(app), NewFsStat(app),
 		NewFsWatch(app))
@@ -157,7 +156,7 @@ func runFsLs(ctx context.Context, opts *FsLsOptions) error {
 		if f.Link != "" {
 			name += " -> " + f.Link
 		}
-		table.Row(ModeText(f.Mode), strconv.Itoa(f.UID)+":"+strconv.Itoa(f.GID), core.Bytes(f.Size).String(),
+		table.Row(core.ModeText(f.Mode), strconv.Itoa(f.UID)+":"+strconv.Itoa(f.GID), core.Bytes(f.Size).String(),
 			f.ModTime.Local().Format("2006-01-02 15:04"), name)
 	}
 	return table.Write(out)
@@ -170,41 +169,6 @@ func shown(streams *iostreams.Streams, name string) string {
 		return output.Clean(name)
 	}
 	return name
-}
-
-// ModeText is a mode as ls(1) prints it: "lrwxrwxrwx", "drwxrwxrwt". fs.FileMode prints other letters.
-func ModeText(mode fs.FileMode) string {
-	text := []byte("-" + mode.Perm().String()[1:])
-	for _, kind := range []struct {
-		bit    fs.FileMode
-		letter byte
-	}{
-		{fs.ModeDir, 'd'},
-		{fs.ModeSymlink, 'l'},
-		{fs.ModeNamedPipe, 'p'},
-		{fs.ModeSocket, 's'},
-		{fs.ModeDevice, 'b'},
-		{fs.ModeCharDevice, 'c'},
-	} {
-		if mode&kind.bit != 0 {
-			text[0] = kind.letter
-		}
-	}
-	for _, special := range []struct {
-		bit    fs.FileMode
-		at     int
-		letter byte
-	}{{fs.ModeSetuid, 3, 's'}, {fs.ModeSetgid, 6, 's'}, {fs.ModeSticky, 9, 't'}} {
-		if mode&special.bit == 0 {
-			continue
-		}
-		if text[special.at] == 'x' {
-			text[special.at] = special.letter
-		} else {
-			text[special.at] = special.letter - 'a' + 'A'
-		}
-	}
-	return string(text)
 }
 
 // fileReport is the JSON of a file.
@@ -267,7 +231,7 @@ func NewFsMkdir(app *cli.App) *cobra.Command {
 		}
 		return nil
 	})
-	cmd.Flags().BoolVarP(&parents, "parents", "p", false, "make missing parents; one that exists is fine")
+	cmd.Flags().BoolVarP(&parents, "parents", "p", false, "create missing parents; existing directories are no error")
 	return cmd
 }
 
@@ -293,8 +257,8 @@ func NewFsRm(app *cli.App) *cobra.Command {
 		}
 		return errors.Join(failed...)
 	})
-	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "remove directories with all that is in them")
-	cmd.Flags().BoolVarP(&force, "force", "f", false, "what is not there is no error")
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "remove directories and their contents")
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "ignore paths that do not exist")
 	return cmd
 }
 
@@ -343,7 +307,7 @@ func runFsStat(ctx context.Context, opts *FsStatOptions) error {
 		{"path", report.Path},
 		{"type", report.Type},
 		{"size", fmt.Sprintf("%d (%s)", report.Size, core.Bytes(report.Size))},
-		{"mode", report.Mode + " (" + ModeText(info.Mode) + ")"},
+		{"mode", report.Mode + " (" + core.ModeText(info.Mode) + ")"},
 		{"owner", strconv.Itoa(report.UID) + ":" + strconv.Itoa(report.GID)},
 		{"modified", report.ModTime.Local().Format(time.RFC3339)},
 		{"link", report.Link},
@@ -398,7 +362,7 @@ func NewFsWatch(app *cli.App) *cobra.Command {
 			return runFsWatch(cmd.Context(), opts)
 		},
 	}
-	cmd.Flags().BoolVarP(&opts.Recursive, "recursive", "r", false, "watch the directories below, too")
+	cmd.Flags().BoolVarP(&opts.Recursive, "recursive", "r", false, "include subdirectories")
 	cli.JSONFlag(cmd, &opts.JSON, "NDJSON of kind (created, modified, removed, renamed), path, from")
 	return cmd
 }
@@ -442,8 +406,7 @@ func NewFsWrite(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "write SANDBOX PATH",
 		Short: "Write stdin to a file",
-		Long: "Write stdin to a file of a sandbox. The file is replaced atomically: a failed write changes nothing.\n" +
-			"With --append, stdin is appended to it.",
+		Long:  "Write stdin to a file of a sandbox. The file is replaced atomically: a failed write changes nothing.",
 		Example: "  echo 'hello' | sb fs write dev /tmp/hello\n" +
 			"  sb fs write --parents --mode 0755 dev bin/tool < tool",
 		Args:              cli.Exactly("SANDBOX", "PATH"),
@@ -467,8 +430,8 @@ func NewFsWrite(app *cli.App) *cobra.Command {
 			return runFsWrite(cmd.Context(), opts)
 		},
 	}
-	cmd.Flags().BoolVarP(&opts.Write.Append, "append", "a", false, "add to the file instead of replacing it")
-	cmd.Flags().BoolVar(&opts.Write.Parents, "parents", false, "make missing directories")
+	cmd.Flags().BoolVarP(&opts.Write.Append, "append", "a", false, "append to the file instead of replacing it")
+	cmd.Flags().BoolVar(&opts.Write.Parents, "parents", false, "create missing directories")
 	cmd.Flags().StringVar(&mode, "mode", "", "permissions in `OCTAL` (default: those of the file, or 0644)")
 	return cmd
 }

@@ -15,10 +15,8 @@ func NewPull(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pull SANDBOX:PATH... [TARGET]",
 		Short: "Copy files from a sandbox to this machine",
-		Long: "Copy files from a sandbox to this machine (default: into the current directory). With TARGET \"-\" the " +
-			"output\n" +
-			"goes to stdout, a directory as a tar archive. Copies get the names of the command line. A .git that exists in\n" +
-			"TARGET is not changed." + copyRules,
+		Long: "Copy files from a sandbox to this machine (default: into the current directory). With TARGET \"-\" the\n" +
+			"output goes to stdout, a directory as a tar archive.",
 		Example: "  sb pull dev:/app/out.csv\n  sb pull dev:/app/logs ./logs\n  sb pull 'dev:/app/*.log' logs\n  sb pull " +
 			"dev:/app/out.csv -",
 		Args: cli.AtLeast("SANDBOX:PATH"),

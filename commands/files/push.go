@@ -11,9 +11,10 @@ import (
 func NewPush(app *cli.App) *cobra.Command {
 	opts := &CopyOptions{App: app}
 	cmd := &cobra.Command{
-		Use:     "push SOURCE... SANDBOX[:PATH]",
-		Short:   "Copy local files into a sandbox",
-		Long:    "Copy local files into a sandbox (default: into its workdir). \"-\" is stdin." + copyRules,
+		Use:   "push SOURCE... SANDBOX[:PATH]",
+		Short: "Copy local files into a sandbox",
+		Long: "Copy local files into a sandbox (default: into its workdir). \"-\" is stdin; \"dir/\" means the\n" +
+			"directory's content.",
 		Example: "  sb push main.py dev\n  sb push --gitignore . dev:/app\n  sb push src/ dev:/app/src",
 		Args:    cli.AtLeast("SOURCE", "SANDBOX"),
 		RunE: func(cmd *cobra.Command, args []string) error {

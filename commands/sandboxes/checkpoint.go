@@ -18,9 +18,8 @@ func NewCheckpoint(app *cli.App) *cobra.Command {
 		Use:     "checkpoint",
 		Example: "  sb checkpoint create dev --name warm\n  sb launch --checkpoint warm\n  sb checkpoint rm warm",
 		Short:   "Save running sandboxes, memory included",
-		Long: "Save the memory and files of a running sandbox, and launch copies that continue from there.\n" +
-			"A checkpoint contains the memory of the processes, secrets included: protect it like the sandbox.\n" +
-			"The local provider stores it in the state directory, readable only by you.",
+		Long: "Save the memory and files of a running sandbox, and launch copies that continue from there. A\n" +
+			"checkpoint contains the memory of the processes, secrets included: protect it like the sandbox.",
 	}, NewCheckpointCreate(app), NewCheckpointLs(app), NewCheckpointRm(app))
 }
 
@@ -37,12 +36,9 @@ type CheckpointCreateOptions struct {
 func NewCheckpointCreate(app *cli.App) *cobra.Command {
 	opts := &CheckpointCreateOptions{App: app}
 	cmd := &cobra.Command{
-		Use:   "create SANDBOX",
-		Short: "Save the memory and files of a running sandbox",
-		Long: "Save a running sandbox as a checkpoint and print its name. The sandbox keeps running. A sandbox launched\n" +
-			"from it continues the entry command and detached commands, as with \"sb fork\".\n\n" +
-			"Modal saves only sandboxes launched with --modal memory_snapshot=true, only the entry command, and for\n" +
-			"seven days. The checkpoint's name is stored on this machine.",
+		Use:               "create SANDBOX",
+		Short:             "Save the memory and files of a running sandbox",
+		Long:              "Save a running sandbox as a checkpoint and print its name. The sandbox keeps running.",
 		Example:           "  sb checkpoint create dev --name warm",
 		Args:              cli.Exactly("SANDBOX"),
 		ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
@@ -68,7 +64,7 @@ func runCheckpointCreate(ctx context.Context, opts *CheckpointCreateOptions) err
 	}
 	if err := opts.App.Tell(cli.Made{
 		Op: "checkpoint", ID: checkpoint.Name, Value: checkpoint,
-		Fact: fmt.Sprintf("the checkpoint %s exists now", checkpoint.Name),
+		Fact: fmt.Sprintf("the checkpoint %s was created", checkpoint.Name),
 		Next: fmt.Sprintf("sb checkpoint rm %s removes it", checkpoint.Name),
 	}, opts.JSON); err != nil || opts.JSON {
 		return err
@@ -106,8 +102,7 @@ func NewCheckpointLs(app *cli.App) *cobra.Command {
 func NewCheckpointRm(app *cli.App) *cobra.Command {
 	return cli.NewStoreRm(app, cli.StoreRemoval{
 		Noun: "checkpoint", Short: "Remove checkpoints",
-		Long: "Remove checkpoints by name. On a terminal it asks first. Sandboxes launched from them keep running.\n" +
-			"Modal cannot delete checkpoints: sb forgets them, and they expire at the time that \"sb checkpoint ls\" shows.",
+		Long:    "Remove checkpoints by name; sandboxes launched from them keep running. On a terminal it asks first.",
 		Example: "  sb checkpoint rm warm",
 		Names:   cli.CheckpointNames,
 		Sizes: func(ctx context.Context, svc *service.Service, provider string) map[string]core.Bytes {

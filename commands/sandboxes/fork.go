@@ -28,12 +28,8 @@ func NewFork(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fork SANDBOX",
 		Short: "Copy a running sandbox, processes and memory included",
-		Long: "Copy a running sandbox and print the id of the copy. Memory and files are copied; volumes are shared.\n" +
-			"The source pauses while its memory is written (about 0.1 s for 200 MiB) and loses nothing.\n\n" +
-			"The entry command and commands started with \"sb exec --detach\" continue in the fork, with the same ids.\n" +
-			"Attached commands, shells and their background processes are killed there. Outside connections are closed,\n" +
-			"host ports are chosen again, and the lifetime restarts. Secrets are copied.\n\n" +
-			"With --count, each fork is made at its own moment. If one fails, the earlier forks remain.",
+		Long: "Copy a running sandbox, memory and files included, and print the id of the copy. The entry command\n" +
+			"and commands of \"sb exec --detach\" continue in the copy; volumes are shared.",
 		Example:           "  sb fork dev --name dev-2\n  sb fork dev --count 3 --quiet",
 		Args:              cli.Exactly("SANDBOX"),
 		ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
@@ -47,9 +43,9 @@ func NewFork(app *cli.App) *cobra.Command {
 	}
 	cmd.Flags().StringVarP(
 		&opts.Name, "name", "n", "",
-		"`NAME` of the fork; with --count the forks are NAME-1, NAME-2 … (default: one is made)",
+		"`NAME` of the fork; with --count the forks are NAME-1, NAME-2 … (default: generated)",
 	)
-	cmd.Flags().IntVar(&opts.Count, "count", 1, "how many forks to make")
+	cmd.Flags().IntVar(&opts.Count, "count", 1, "number of forks; if one fails, the earlier ones remain")
 	cli.JSONFlag(cmd, &opts.JSON, "an array of sandboxes as in inspect")
 	cli.QuietFlag(cmd, &opts.Quiet, "the ids")
 	return cmd

@@ -24,12 +24,12 @@ func NewInspect(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect SANDBOX...",
 		Short: "Show every detail of sandboxes as JSON",
-		Long: "Print a JSON array with the details of each sandbox. The spec includes defaults, but no values of secrets.\n" +
-			"Running sandboxes also have denials (connections that the network policy refused) and tunnels (public\n" +
-			"addresses), if the provider reports them.\n\n" +
+		Long: "Print a JSON array with the details of each sandbox. The spec includes defaults, but no values of " +
+			"secrets.\n\n" +
 			"FIELDS\n" +
-			"  id, name, provider, app, state, reason, message, image, labels, spec, created, started, ended, expires,\n" +
-			"  last_active, exit_code, ports (port, address), cost, lease, denials, tunnels",
+			"  id, name, provider, app, state, reason, message, image, image_id, root_format, labels,\n" +
+			"  spec, created, started, ended, expires, last_active, exit_code, ports (port, address), cost, lease;\n" +
+			"  if the provider reports them: denials (refused connections), tunnels (public addresses)",
 		Example:           "  sb inspect dev\n  sb inspect dev | jq -r '.[0].ports[].address'",
 		Args:              cli.AtLeast("SANDBOX"),
 		ValidArgsFunction: app.CompleteSandboxes,
@@ -39,7 +39,7 @@ func NewInspect(app *cli.App) *cobra.Command {
 		},
 	}
 	var always bool
-	cli.JSONFlag(cmd, &always, "which it always does; accepted because every command has it")
+	cli.JSONFlag(cmd, &always, "the default; accepted as in every command")
 	return cmd
 }
 

@@ -15,8 +15,10 @@ import (
 
 // LaunchOptions are the options of launch.
 type LaunchOptions struct {
-	App     *cli.App
-	Spec    core.Spec
+	App  *cli.App
+	Spec core.Spec
+	// Named is service.LaunchOptions.Named.
+	Named   bool
 	Explain bool
 	// WaitReady is how long to wait for the readiness probe; 0 does not wait.
 	WaitReady cli.DurationValue
@@ -32,13 +34,8 @@ func NewLaunch(app *cli.App, runF func(context.Context, *LaunchOptions) error) *
 		Use:     "launch [flags] [--] [COMMAND [ARG...]]",
 		Aliases: []string{"create"},
 		Short:   "Launch a sandbox and leave it running",
-		Long: "Launch a sandbox and print its id. It runs until its command returns, its --timeout or --idle-timeout\n" +
-			"expires, or it is terminated. It does not need sb to keep running.\n\n" +
-			"Flags end at the first word of COMMAND. A YAML file for --file can contain every option, with the names\n" +
-			"that \"sb inspect\" prints under spec; flags override the file. If the provider does not support an option,\n" +
-			"nothing is launched.\n\n" +
-			"A secret in the file has a name and, if the provider stores it, a ref. Its value comes from this\n" +
-			"environment, never from the file.",
+		Long: "Launch a sandbox and print its id. It runs until its command returns, its --timeout or\n" +
+			"--idle-timeout expires, or it is terminated.",
 		Example: "  sb launch --name dev\n" +
 			"  sb launch --image python:3.12 --memory 2G --timeout 1h --secret API_TOKEN\n" +
 			"  sb launch --gpu H100:2 --explain\n" +
@@ -57,10 +54,10 @@ func NewLaunch(app *cli.App, runF func(context.Context, *LaunchOptions) error) *
 			}
 			if opts.WaitReady > 0 && spec.Ready == nil {
 				return cli.Usagef(
-					cmd, "--wait-ready waits for a probe, and there is none: add --ready-tcp PORT or --ready-exec COMMAND",
+					cmd, "--wait-ready needs a readiness check: add --ready-tcp PORT or --ready-exec COMMAND",
 				)
 			}
-			opts.Spec = spec
+			opts.Spec, opts.Named = spec, cmd.Flags().Changed("volume")
 			if runF != nil {
 				return runF(cmd.Context(), opts)
 			}
@@ -70,12 +67,13 @@ func NewLaunch(app *cli.App, runF func(context.Context, *LaunchOptions) error) *
 	cmd.Flags().SetInterspersed(false)
 	flags.Register(app, cmd)
 	cmd.Flags().Var(
-		&opts.WaitReady, "wait-ready", "wait until its probe has succeeded, or fail after that long; it keeps running",
+		&opts.WaitReady, "wait-ready", "wait until the readiness probe succeeds, or fail after this time; the sandbox "+
+			"keeps running",
 	)
 	cmd.Flags().Lookup("wait-ready").NoOptDefVal = "5m"
-	cmd.Flags().BoolVar(&opts.Explain, "explain", false, "say which provider would be chosen and why; launch nothing")
+	cmd.Flags().BoolVar(&opts.Explain, "explain", false, "show which provider would be chosen and why; launch nothing")
 	cli.JSONFlag(cmd, &opts.JSON, "the sandbox as in inspect, or with --explain the placement")
-	cli.QuietFlag(cmd, &opts.Quiet, "the id, with no progress")
+	cli.QuietFlag(cmd, &opts.Quiet, "the id, without progress")
 	return cmd
 }
 
@@ -87,7 +85,7 @@ func checkWaitReady(cmd *cobra.Command, command []string) error {
 		return nil
 	}
 	return core.Errorf(
-		core.KindUsage, cmd.Name(), command[0], "%s is taken for the command, not for the time of --wait-ready", command[0],
+		core.KindUsage, cmd.Name(), command[0], "%s would be the command, not the time of --wait-ready", command[0],
 	).
 		WithHint("write --wait-ready=%s; for a command of that name write -- before it", command[0])
 }
@@ -105,7 +103,9 @@ func runLaunch(ctx context.Context, opts *LaunchOptions) error {
 	if !opts.Quiet {
 		report, stop = opts.App.Progress()
 	}
-	box, err := svc.Sandboxes.Launch(ctx, opts.Spec, service.LaunchOptions{Progress: report, Notice: opts.App.Notice})
+	box, err := svc.Sandboxes.Launch(ctx, opts.Spec, service.LaunchOptions{
+		Named: opts.Named, Progress: report, Notice: opts.App.Notice,
+	})
 	stop()
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func tellLaunched(opts *LaunchOptions, box core.Sandbox) error {
 		return err
 	}
 	if !opts.Quiet && box.Direct != "" {
-		_, _ = fmt.Fprintf(opts.App.Streams.Err, "it outlives sb: %s\n", box.Direct)
+		_, _ = fmt.Fprintf(opts.App.Streams.Err, "to use it without sb: %s\n", box.Direct)
 	}
 	if !opts.Quiet && opts.App.Streams.ErrTTY() {
 		_, _ = fmt.Fprintf(opts.App.Streams.Err, "%s runs on %s; next: sb shell %s\n", box.Name, box.Provider, box.Name)
@@ -169,7 +169,7 @@ func explain(ctx context.Context, opts *LaunchOptions, svc *service.Service) err
 	}
 	if placement.Chosen == "" {
 		return core.Errorf(core.KindUnsupported, "launch", "", "no provider supports all of the spec").
-			WithHint("ask for less, or see %q for what each provider can do", "sb provider ls")
+			WithHint("request less, or see %q for the capabilities of each provider", "sb provider ls")
 	}
 	return nil
 }

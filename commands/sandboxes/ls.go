@@ -29,11 +29,8 @@ func NewLs(app *cli.App) *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List sandboxes",
-		Long: "List sandboxes that are being created, running, paused or stopped. --all adds those that exited, failed or\n" +
-			"were lost. --orphans lists sandboxes whose owner is gone, and leftovers of crashes. COST is the least that\n" +
-			"a sandbox has cost until now, if its provider has prices; see \"sb cost\".\n\n" +
-			"A slow remote provider is skipped after 3s, unless --provider names it. On a terminal, its sandboxes are\n" +
-			"added below the others when they arrive.",
+		Long: "List sandboxes that are being created, running, paused or stopped. A remote provider that takes\n" +
+			"longer than 3s is skipped, unless --provider names it.",
 		Example: "  sb ls\n" +
 			"  sb ls --all --label team=ml --json\n" +
 			"  sb terminate $(sb ls -q --app ci)",
@@ -42,9 +39,10 @@ func NewLs(app *cli.App) *cobra.Command {
 			return runLs(cmd.Context(), opts)
 		},
 	}
-	cmd.Flags().BoolVarP(&opts.Select.All, "all", "a", false, "dead sandboxes, too")
+	cmd.Flags().BoolVarP(&opts.Select.All, "all", "a", false, "include sandboxes that exited, failed or were lost")
 	opts.Select.RegisterFilters(app, cmd)
-	cmd.Flags().BoolVar(&opts.Orphans, "orphans", false, "only sandboxes without an owner")
+	cmd.Flags().BoolVar(&opts.Orphans, "orphans", false, "show only sandboxes whose owner is gone, and leftovers of "+
+		"crashes")
 	cli.JSONFlag(cmd, &opts.JSON, "an array of sandboxes as in inspect, oldest first")
 	cli.QuietFlag(cmd, &opts.Quiet, "ids")
 	return cmd
@@ -100,7 +98,7 @@ func writeSandboxes(opts *LsOptions, boxes []core.Sandbox) error {
 		return nil
 	case len(boxes) == 0:
 		if opts.App.Streams.ErrTTY() {
-			_, _ = fmt.Fprintln(opts.App.Streams.Err, `no sandboxes; "sb launch" makes one, "sb ls --all" shows dead ones`)
+			_, _ = fmt.Fprintln(opts.App.Streams.Err, `no sandboxes; "sb launch" starts one, "sb ls --all" includes dead ones`)
 		}
 		return nil
 	}

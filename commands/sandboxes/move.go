@@ -28,14 +28,9 @@ func NewMove(app *cli.App) *cobra.Command {
 	var env cli.EnvFlags
 	cmd := &cobra.Command{
 		Use: "move SANDBOX --to PROVIDER", Short: "Move a sandbox to another provider",
-		Long: "Recreate a sandbox at another provider and print the new id. It gets the same image, environment, policy\n" +
-			"and changed files. The old sandbox is removed after all copied files were verified; --keep leaves it.\n\n" +
-			"Processes do not move: the entry command restarts as a background command. Volumes do not move. Pass the\n" +
-			"values of secrets again; a secret stored at a provider (--secret-ref) is looked up by name. Limits that the\n" +
-			"new provider does not support are dropped. Warnings on stderr list all of this.\n\n" +
-			"If a provider cannot list changed files, the usual directories are moved, or those of --path. A failed or\n" +
-			"interrupted move removes the new sandbox, unless the old one has ended. If sb was killed, run the same\n" +
-			"command again to continue.",
+		Long: "Recreate a sandbox at another provider, with its image, environment, policy and changed files, and\n" +
+			"print the new id. Processes and volumes do not move; warnings on stderr name everything that is left\n" +
+			"out.",
 		Example: "  sb move dev --to docker\n" +
 			"  sb move train --to modal --gpu H100 --secret HF_TOKEN\n" +
 			"  sb move dev --to local --path /app --keep",
@@ -57,31 +52,31 @@ func NewMove(app *cli.App) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&opts.Move.To, "to", "", "the provider `NAME` to move to")
-	flags.StringVarP(&opts.Move.Name, "name", "n", "", "the new `NAME` (default: the same)")
-	flags.StringVar(&opts.Move.Image, "image", "", "start from image `NAME` instead of the same")
+	flags.StringVar(&opts.Move.To, "to", "", "provider `NAME` to move to")
+	flags.StringVarP(&opts.Move.Name, "name", "n", "", "`NAME` of the new sandbox (default: the same)")
+	flags.StringVar(&opts.Move.Image, "image", "", "start from image `NAME` (default: the same image)")
 	flags.Var(
-		cli.GPUValue{GPU: &gpu}, "gpu", "GPUs at the new place, as `TYPE[:COUNT]`; empty is none (default: the same)",
+		cli.GPUValue{GPU: &gpu}, "gpu", "GPUs at the new provider, as `TYPE[:COUNT]`; empty is none (default: the same)",
 	)
 	flags.StringArrayVar(
 		&opts.Move.Paths, "path", nil,
-		"move the file or directory `PATH`, whole, instead of what differs from the image (repeatable)",
+		"move all of `PATH` instead of the files that differ from the image (repeatable)",
 	)
 	flags.StringArrayVar(
-		&env.Secrets, "secret", nil, "give a secret again: `KEY` from this environment, or KEY=@FILE (repeatable)",
+		&env.Secrets, "secret", nil, "set a secret: `KEY` from this environment, or KEY=@FILE (repeatable)",
 	)
 	flags.StringArrayVar(
 		&env.SecretFiles, "secret-file", nil, "read secrets from the KEY=VALUE lines of `FILE` (repeatable)",
 	)
 	flags.StringArrayVar(
-		&env.SecretRefs, "secret-ref", nil, "take a secret that the new provider keeps: `KEY[=NAME]` (repeatable)",
+		&env.SecretRefs, "secret-ref", nil, "use a secret stored at the new provider: `KEY[=NAME]` (repeatable)",
 	)
-	flags.BoolVar(&opts.Move.Keep, "keep", false, "leave the old sandbox running")
+	flags.BoolVar(&opts.Move.Keep, "keep", false, "keep the old sandbox")
 	cli.Complete(cmd, "to", app.CompleteProviders)
 	cli.Complete(cmd, "gpu", app.CompleteGPUs)
 	cli.Complete(cmd, "image", app.CompleteImages)
 	cli.JSONFlag(cmd, &opts.JSON, "source, target (as in inspect), files, bytes, digest, resumed, kept, warnings")
-	cli.QuietFlag(cmd, &opts.Quiet, "the new id, with neither progress nor warnings")
+	cli.QuietFlag(cmd, &opts.Quiet, "the new id, without progress or warnings")
 	return cmd
 }
 

@@ -16,9 +16,7 @@ import (
 func NewPolicy(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use: "policy", Aliases: []string{"policies"}, Short: "Limits of sandboxes and how well they are enforced",
-		Long: "Show and change where a sandbox may connect to, and show how well a provider enforces limits.\n" +
-			"\"sb launch --require\" refuses a provider that does not fully enforce each limit that \"sb policy explain\"\n" +
-			"shows for it, the defaults included.",
+		Long:    "Show and change where a sandbox may connect to, and show how well a provider enforces limits.",
 		Example: "  sb policy show dev\n  sb policy set dev --allow pypi.org\n  sb policy explain --allow pypi.org --disk 1G",
 	}, NewPolicyShow(app), NewPolicySet(app), NewPolicyExplain(app))
 }
@@ -28,9 +26,8 @@ func NewPolicyShow(app *cli.App) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "show SANDBOX", Short: "Show the limits of a sandbox and how they are enforced",
-		Long: "Print each limit and policy of a sandbox, the mechanism that enforces it, and its gaps.\n" +
-			"For a running sandbox the limits are read from its control group or engine. Otherwise the command shows\n" +
-			"what starting it now would give.",
+		Long: "Print each limit and policy of a sandbox, the mechanism that enforces it, and its gaps. If the\n" +
+			"sandbox does not run, the output shows how a start now would enforce them.",
 		Example: "  sb policy show dev\n  sb policy show dev --json | jq '.[] | select(.strength != \"full\")'",
 		Args:    cli.Exactly("SANDBOX"), ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,7 +50,7 @@ func runPolicyShow(ctx context.Context, app *cli.App, ref string, asJSON bool) e
 	if asJSON {
 		return output.List(app.Streams.Out, list)
 	}
-	table := app.Table("FIELD", "ASKED", "HELD", "HOW", "GAP").Wrapped()
+	table := app.Table("FIELD", "VALUE", "HELD", "HOW", "GAP").Wrapped()
 	for _, e := range list {
 		table.Row(enforcementCells(e)...)
 	}
@@ -100,7 +97,8 @@ func NewPolicySet(app *cli.App) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&mode, "network", "", "network `MODE`: none, all, allow or internal")
 	cmd.Flags().StringSliceVar(
-		&opts.Network.Allow, "allow", nil, "`HOSTS` it may reach, domains and CIDRs; means --network allow (repeatable)",
+		&opts.Network.Allow, "allow", nil, "allow connections to `HOSTS` (domains and CIDRs) only; implies --network "+
+			"allow (repeatable)",
 	)
 	cli.Complete(
 		cmd, "network",
@@ -141,11 +139,8 @@ func NewPolicyExplain(app *cli.App) *cobra.Command {
 	flags := &cli.SpecFlags{}
 	cmd := &cobra.Command{
 		Use: "explain [launch flags]", Short: "Show how well each provider would enforce limits",
-		Long: "Show how each provider, or the one of --provider, would enforce the limits of a launch, and the gaps.\n" +
-			"Nothing is launched. Some checks are real: a control group is created and removed, and an engine is asked\n" +
-			"for its limits. Limits marked (default) come from the configuration. A default that the provider does not\n" +
-			"support is not shown: the sandbox does not have that limit.\n" +
-			"\"sb launch --explain\" lists the providers that cannot launch it at all.",
+		Long: "Show how each provider, or the one of --provider, would enforce the limits of a launch, and the\n" +
+			"gaps. Nothing is launched; limits marked (default) come from the configuration.",
 		Example: "  sb policy explain --allow pypi.org\n  sb policy explain --provider docker --disk 1G --memory 512M",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -174,7 +169,7 @@ func runPolicyExplain(ctx context.Context, opts *PolicyExplainOptions) error {
 	if opts.JSON {
 		return output.List(opts.App.Streams.Out, explained)
 	}
-	table := opts.App.Table("PROVIDER", "FIELD", "ASKED", "HELD", "HOW", "GAP").Wrapped()
+	table := opts.App.Table("PROVIDER", "FIELD", "VALUE", "HELD", "HOW", "GAP").Wrapped()
 	for _, p := range explained {
 		for _, e := range p.Enforcement {
 			table.Row(append([]string{p.Provider}, enforcementCells(e)...)...)

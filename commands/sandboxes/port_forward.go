@@ -29,9 +29,8 @@ func NewPortForward(app *cli.App) *cobra.Command {
 	opts := &PortForwardOptions{App: app}
 	cmd := &cobra.Command{
 		Use: "forward SANDBOX [LOCAL:]PORT...", Short: "Forward local ports to a sandbox",
-		Long: "Listen on this machine and forward connections to a TCP port of a sandbox, published or not, until\n" +
-			"interrupted or the sandbox ends. LOCAL is the port here (default: the same port; 0: a free port). Each\n" +
-			"address is printed when it is ready.",
+		Long: "Listen on this machine and forward connections to TCP ports of a sandbox, published or not. LOCAL is\n" +
+			"the port here (default: the same port; 0: a free port).",
 		Example: "  sb port forward dev 8080\n  sb port forward dev 0:8888 5433:5432",
 		Args:    cli.AtLeast("SANDBOX", "PORT"), ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -47,7 +46,7 @@ func NewPortForward(app *cli.App) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(
-		&opts.Address, "address", "127.0.0.1", "listen on the address `IP`; others than loopback let the network in",
+		&opts.Address, "address", "127.0.0.1", "listen on `IP`; an address beyond loopback is open to the network",
 	)
 	return cmd
 }

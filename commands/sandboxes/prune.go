@@ -28,10 +28,8 @@ func NewPrune(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune",
 		Short: "Remove dead sandboxes and leftovers of crashes",
-		Long: "Remove sandboxes that exited, failed, were lost, or whose owner or lease is gone, and leftovers of " +
-			"crashes.\n" +
-			"Running and stopped sandboxes, persistent files, and checkpoints (without --checkpoints) are kept.\n" +
-			"On a terminal it lists them and asks; elsewhere it needs --yes or --dry-run.",
+		Long: "Remove sandboxes that exited, failed, were lost, or whose owner or lease is gone, and leftovers of\n" +
+			"crashes. On a terminal it lists them and asks; elsewhere it needs --yes or --dry-run.",
 		Example: "  sb prune --dry-run\n  sb prune --yes --older-than 24h",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -39,10 +37,10 @@ func NewPrune(app *cli.App) *cobra.Command {
 			return runPrune(cmd.Context(), opts)
 		},
 	}
-	cmd.Flags().BoolVar(&opts.Select.DryRun, "dry-run", false, "say what would be removed; remove nothing")
-	cmd.Flags().Var(&olderThan, "older-than", "spare what ended more recently than that")
+	cmd.Flags().BoolVar(&opts.Select.DryRun, "dry-run", false, "show what would be removed; remove nothing")
+	cmd.Flags().Var(&olderThan, "older-than", "keep sandboxes that ended more recently")
 	cmd.Flags().BoolVar(
-		&opts.Select.Checkpoints, "checkpoints", false, "remove checkpoints, too; --older-than spares younger ones",
+		&opts.Select.Checkpoints, "checkpoints", false, "remove checkpoints, too; --older-than keeps younger ones",
 	)
 	cmd.Flags().BoolVar(&opts.Select.AllOwners, "all-owners", false, cli.AllOwnersUsage)
 	cmd.Flags().BoolVarP(&opts.Yes, "yes", "y", false, "do not ask")

@@ -16,6 +16,9 @@ import (
 type RunOptions struct {
 	App  *cli.App
 	Spec core.Spec
+	// Named is service.LaunchOptions.Named.
+	Named bool
+	// Exec has no command for that of the image.
 	Exec core.ExecSpec
 	Keep bool
 }
@@ -26,16 +29,15 @@ func NewRun(app *cli.App) *cobra.Command {
 	flags := &cli.SpecFlags{}
 	streams := &cli.ExecFlags{}
 	cmd := &cobra.Command{
-		Use:   "run [flags] [--] COMMAND [ARG...]",
+		Use:   "run [flags] [--] [COMMAND [ARG...]]",
 		Short: "Run a command in a new sandbox",
-		Long: "Launch a sandbox, run a command in it, and terminate the sandbox when the command returns.\n" +
-			"The sandbox ends with sb, even if sb is killed; --keep leaves it running.\n\n" +
-			"Flags end at the first word of COMMAND. --timeout limits the sandbox's lifetime, and so the command's.\n" +
-			"Streams and signals work as in \"sb exec\", other flags as in \"sb launch\". Without COMMAND, the command of\n" +
-			"--file runs." + cli.GuestExitHelp,
+		Long: "Launch a sandbox, run a command or that of its image in it, and terminate the sandbox when the\n" +
+			"command returns. The sandbox ends with sb, even if sb is killed; --keep leaves it running." +
+			cli.GuestExitHelp,
 		Example: "  sb run -- python3 -c 'print(6*7)'\n" +
 			"  sb run --network none --memory 512MiB -- ./untrusted\n" +
 			"  sb run -it -- bash\n" +
+			"  sb run --image hello-world\n" +
 			"  sb run --keep --name build -c 'git clone https://example.com/repo && make -C repo'\n" +
 			"  generate | sb run python3 filter.py > result",
 		Annotations: cli.PassesCode(),
@@ -47,12 +49,14 @@ func NewRun(app *cli.App) *cobra.Command {
 			if len(args) == 0 && !cmd.Flags().Changed("command") {
 				args = spec.Command
 			}
-			argv, err := streams.Argv(cmd, args)
-			if err != nil {
-				return err
+			var argv []string
+			if len(args) > 0 || cmd.Flags().Changed("command") || !namesImage(spec) {
+				if argv, err = streams.Argv(cmd, args); err != nil {
+					return err
+				}
 			}
 			spec.Command = nil
-			opts.Spec = spec
+			opts.Spec, opts.Named = spec, cmd.Flags().Changed("volume")
 			opts.Exec = core.ExecSpec{Command: argv, TTY: streams.TTY}
 			streams.Connect(app, &opts.Exec)
 			return runRun(cmd.Context(), opts)
@@ -60,9 +64,14 @@ func NewRun(app *cli.App) *cobra.Command {
 	}
 	cmd.Flags().SetInterspersed(false)
 	streams.RegisterStreams(cmd, "")
-	cmd.Flags().BoolVar(&opts.Keep, "keep", false, "leave the sandbox running when the command ended")
+	cmd.Flags().BoolVar(&opts.Keep, "keep", false, "keep the sandbox running after the command")
 	flags.Register(app, cmd)
 	return cmd
+}
+
+// namesImage reports whether a spec names an image that may have its own command.
+func namesImage(spec core.Spec) bool {
+	return spec.Image != "" && spec.Image != core.HostImage || spec.Dockerfile != "" || spec.Python != ""
 }
 
 func runRun(ctx context.Context, opts *RunOptions) (err error) {
@@ -73,7 +82,9 @@ func runRun(ctx context.Context, opts *RunOptions) (err error) {
 	}
 	report, stop := app.Progress()
 	box, err := svc.Sandboxes.Launch(
-		ctx, opts.Spec, service.LaunchOptions{Bound: !opts.Keep, Progress: report, Notice: opts.App.Notice},
+		ctx, opts.Spec, service.LaunchOptions{
+			Named: opts.Named, Bound: !opts.Keep, Progress: report, Notice: opts.App.Notice,
+		},
 	)
 	stop()
 	if err != nil {
@@ -96,6 +107,11 @@ func runRun(ctx context.Context, opts *RunOptions) (err error) {
 	}
 	if ctx.Err() != nil {
 		return core.Wrap("run", box.Name, context.Canceled)
+	}
+	if len(opts.Exec.Command) == 0 {
+		if opts.Exec.Command, err = svc.Sandboxes.ImageCommand(ctx, box); err != nil {
+			return err
+		}
 	}
 	return app.Execute(ctx, svc, box.ID, opts.Exec)
 }

@@ -36,11 +36,8 @@ func NewSnapshot(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snapshot SANDBOX [NAME]",
 		Short: "Save a sandbox's files as a snapshot",
-		Long: "Save the files of a sandbox and print the id for \"sb launch --snapshot\". Volumes and secrets are left " +
-			"out.\n" +
-			"If NAME exists, --replace is required. In a container engine the snapshot is an image called NAME, which\n" +
-			"you can tag, push and run.\n\n" +
-			"To snapshot a sandbox called ls or rm, name its provider: local/ls.",
+		Long: "Save the files of a sandbox as a snapshot and print its id for \"sb launch --snapshot\". Volumes and\n" +
+			"secrets are left out.",
 		Example: "  sb snapshot dev\n  sb snapshot dev registry.example.com/me/dev:v1\n  sb launch --snapshot " +
 			"registry.example.com/me/dev:v1",
 		Args:              cli.Between([]string{"SANDBOX"}, "NAME"),
@@ -53,10 +50,10 @@ func NewSnapshot(app *cli.App) *cobra.Command {
 			return runSnapshot(cmd.Context(), opts)
 		},
 	}
-	cmd.Flags().Var(&opts.TTL, "ttl", "have the provider remove it after that long (default: the provider's own time)")
-	cmd.Flags().BoolVar(&opts.Forever, "forever", false, "keep it until it is removed")
-	cmd.Flags().BoolVar(&opts.Replace, "replace", false, "replace the snapshot NAME if there is one")
-	cmd.Flags().StringVar(&opts.Path, "path", "", "keep only the directory `PATH`, to be mounted with \"sb image mount\"")
+	cmd.Flags().Var(&opts.TTL, "ttl", "remove the snapshot after this time (default: the provider's)")
+	cmd.Flags().BoolVar(&opts.Forever, "forever", false, "keep the snapshot until you remove it")
+	cmd.Flags().BoolVar(&opts.Replace, "replace", false, "replace an existing snapshot NAME")
+	cmd.Flags().StringVar(&opts.Path, "path", "", "save only the directory `PATH`, for \"sb image mount\"")
 	cli.JSONFlag(cmd, &opts.JSON, "the snapshot: id, provider, sandbox, created, expires, path, size, hint")
 	cli.QuietFlag(cmd, &opts.Quiet, "the id")
 	cmd.AddCommand(NewSnapshotLs(app), NewSnapshotRm(app))
@@ -79,7 +76,7 @@ func runSnapshot(ctx context.Context, opts *SnapshotOptions) error {
 	}
 	if err := opts.App.Tell(cli.Made{
 		Op: "snapshot", ID: snapshot.ID, Value: snapshot,
-		Fact: fmt.Sprintf("the snapshot %s exists now", snapshot.ID),
+		Fact: fmt.Sprintf("the snapshot %s was created", snapshot.ID),
 		Next: fmt.Sprintf("sb snapshot rm %s removes it", snapshot.ID),
 	}, opts.JSON); err != nil || opts.JSON {
 		return err
@@ -126,7 +123,7 @@ func until(end, now time.Time) string {
 func NewSnapshotRm(app *cli.App) *cobra.Command {
 	return cli.NewStoreRm(app, cli.StoreRemoval{
 		Noun: "snapshot", Short: "Remove snapshots",
-		Long:    "Remove snapshots by id. On a terminal it asks first. A snapshot that a sandbox still uses is kept.",
+		Long:    "Remove snapshots by id; a snapshot that a sandbox still uses is kept. On a terminal it asks first.",
 		Example: "  sb snapshot rm localhost/sb-snapshot/dev:20260102-150405",
 		Names:   cli.SnapshotIDs,
 		Sizes: func(ctx context.Context, svc *service.Service, provider string) map[string]core.Bytes {

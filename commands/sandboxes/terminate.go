@@ -29,9 +29,8 @@ func NewTerminate(app *cli.App) *cobra.Command {
 		Use:     "terminate SANDBOX...",
 		Aliases: []string{"rm", "remove", "delete"},
 		Short:   "End sandboxes and remove their files",
-		Long: "End sandboxes, running or not, and remove their files, logs and journals. Sandboxes that you name are\n" +
-			"removed at once. With --all, --label, --app or --provider it asks first, or needs --yes. If some fail, the\n" +
-			"others are still removed.",
+		Long: "End sandboxes, running or not, and remove their files, logs and journals.\n" +
+			"With --all, --label, --app or --provider it asks first, or needs --yes.",
 		Example: "  sb terminate dev\n" +
 			"  sb rm dev build-7\n" +
 			"  sb terminate --all --yes\n" +
@@ -59,7 +58,7 @@ func nameKept(app *cli.App, boxes []core.Sandbox) {
 	for _, box := range boxes {
 		if box.Spec.Persist {
 			_, _ = fmt.Fprintf(
-				app.Streams.Err, "%s on %s is persistent: its files go with it (%s)\n", output.Clean(box.Name), box.Provider,
+				app.Streams.Err, "%s on %s is persistent: its files are removed, too (%s)\n", output.Clean(box.Name), box.Provider,
 				cmp.Or(cli.SizeText(box.Size), "size unknown"),
 			)
 		}
@@ -87,7 +86,7 @@ func runTerminate(ctx context.Context, opts *TerminateOptions) error {
 	) (*int, error) {
 		code, err := service.Sandboxes.End(ctx, box.ID)
 		if opts.Select.Given() && errors.Is(err, core.KindNotFound) {
-			return nil, nil //nolint:nilnil // somebody else ended it since it was listed: it is gone, as was wished
+			return nil, nil //nolint:nilnil // another process ended it after the listing
 		}
 		return code, err
 	})

@@ -23,10 +23,8 @@ func NewTunnel(app *cli.App) *cobra.Command {
 	opts := &TunnelOptions{App: app}
 	cmd := &cobra.Command{
 		Use: "tunnel SANDBOX", Short: "Create a token for HTTP access to a sandbox",
-		Long: "Create a token for HTTP requests to a port of a cloud sandbox, and print the URL and the token on two " +
-			"lines.\n" +
-			"The port stays closed to others. Send the token as \"Authorization: Bearer TOKEN\"; it is shown only once.\n" +
-			"\"sb port\" shows open ports; \"sb port forward\" forwards one to this machine.",
+		Long: "Create a token for HTTP requests to a port of a cloud sandbox, and print the URL and the token on\n" +
+			"two lines. Send the token as \"Authorization: Bearer TOKEN\"; it is shown only once.",
 		Example: "  sb tunnel web --port 8000\n  sb tunnel web --json | jq -r .token",
 		Args:    cli.Exactly("SANDBOX"), ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -35,10 +33,10 @@ func NewTunnel(app *cli.App) *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(
-		&opts.Connect.Port, "port", 0, "`PORT` inside that requests go to (default: the provider's, 8080 at Modal)",
+		&opts.Connect.Port, "port", 0, "`PORT` in the sandbox (default: the provider's, 8080 at Modal)",
 	)
 	cmd.Flags().StringVar(
-		&opts.Connect.Metadata, "metadata", "", "`TEXT` that the sandbox finds in a header of each request",
+		&opts.Connect.Metadata, "metadata", "", "send `TEXT` in a header of each request",
 	)
 	cli.JSONFlag(cmd, &opts.JSON, "url, token")
 	return cmd
@@ -60,7 +58,7 @@ func runTunnel(ctx context.Context, opts *TunnelOptions) error {
 			URL   string `json:"url"`
 			Token string `json:"token"`
 		}{made.URL, token},
-		Fact: fmt.Sprintf("a token for %s exists now", made.URL),
+		Fact: fmt.Sprintf("a token for %s was created", made.URL),
 		Next: fmt.Sprintf("sb tunnel %s creates another", opts.Ref),
 	}, opts.JSON)
 }

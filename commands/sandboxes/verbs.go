@@ -69,11 +69,11 @@ func NewStop(app *cli.App) *cobra.Command {
 	grace := cli.DurationValue(10 * time.Second)
 	return verb{
 		use: "stop SANDBOX...", short: "Stop persistent sandboxes and keep their files", result: "stopped",
-		long: "Stop sandboxes that were launched with --persist. Their commands get SIGTERM and, after the grace period,\n" +
-			"SIGKILL. Their files are kept; \"sb start\" starts them again.",
+		long: "Stop sandboxes that were launched with --persist; \"sb start\" starts them again with their files.\n" +
+			"Their commands get SIGTERM and, after the grace period, SIGKILL.",
 		example: "  sb stop dev\n  sb stop --grace 1m --label team=ml",
 		flags: func(cmd *cobra.Command) {
-			cmd.Flags().Var(&grace, "grace", "how long commands have to end by themselves")
+			cmd.Flags().Var(&grace, "grace", "time between SIGTERM and SIGKILL")
 		},
 		do: func(ctx context.Context, svc *service.Service, id string) (string, error) {
 			return "", svc.Sandboxes.Stop(ctx, id, time.Duration(grace))

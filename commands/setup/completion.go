@@ -24,7 +24,7 @@ func NewCompletion(app *cli.App) *cobra.Command {
 		Short: "Print a shell completion script",
 		Long: "Print the script that lets a shell complete commands, flags, sandboxes, providers, apps, GPUs, images and\n" +
 			"files in sandboxes.",
-		Example: "  # bash, for this session and for all to come\n" +
+		Example: "  # bash, for this session and for later ones\n" +
 			"  source <(sb completion bash)\n" +
 			"  sb completion bash > ~/.local/share/bash-completion/completions/sb\n\n" +
 			"  # zsh, into a directory of $fpath\n" +

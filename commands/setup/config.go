@@ -53,9 +53,8 @@ func NewConfigSet(app *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "set KEY VALUE",
 		Short: "Write one setting to the configuration file",
-		Long: "Write one setting to the configuration file. Comments and order are kept. An invalid value is refused and " +
-			"the\n" +
-			"file is not changed.",
+		Long: "Write one setting to the configuration file; comments and order are kept. An invalid value is\n" +
+			"refused.",
 		Example:           "  sb config set defaults.memory 4GiB\n  sb config set quotas.max_sandboxes 20",
 		Args:              keyAndValue,
 		ValidArgsFunction: completeSettings(app),
@@ -86,7 +85,7 @@ func runConfigSet(_ context.Context, opts *ConfigSetOptions) error {
 		}
 		if !slices.Contains(names, opts.Value) {
 			return core.Errorf(core.KindUsage, "config", opts.Key, "there is no provider %q", opts.Value).
-				WithHint("it is one of %s", strings.Join(names, ", "))
+				WithHint("use one of %s", strings.Join(names, ", "))
 		}
 	}
 	return configs.Set(paths.Config, opts.Key, opts.Value)
@@ -193,7 +192,7 @@ func NewConfigList(app *cli.App) *cobra.Command {
 			return runConfigList(cmd.Context(), opts)
 		},
 	}
-	cmd.Flags().BoolVar(&opts.ShowOrigin, "show-origin", false, "say where each value comes from")
+	cmd.Flags().BoolVar(&opts.ShowOrigin, "show-origin", false, "show the origin of each value")
 	cli.JSONFlag(cmd, &opts.JSON, "an array of key, value, origin, doc")
 	return cmd
 }
@@ -206,7 +205,7 @@ func runConfigList(_ context.Context, opts *ConfigListOptions) error {
 	if opts.JSON {
 		return output.JSON(opts.App.Streams.Out, config.Settings)
 	}
-	last := "WHAT IT IS"
+	last := "DESCRIPTION"
 	if opts.ShowOrigin {
 		last = "ORIGIN"
 	}

@@ -29,12 +29,8 @@ func NewLoginModal(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "modal",
 		Short: "Store a Modal token in ~/.modal.toml",
-		Long: "Verify a Modal token and store it in ~/.modal.toml (or the file of MODAL_CONFIG_PATH), readable only by " +
-			"you.\n" +
-			"Its profile becomes the active one; other profiles are kept.\n\n" +
-			"Create a token at https://modal.com/settings/tokens. The id comes from --token-id or MODAL_TOKEN_ID, the\n" +
-			"secret from MODAL_TOKEN_SECRET or the first line of stdin, never from the command line. On a terminal sb asks\n" +
-			"for missing parts.",
+		Long: "Verify a Modal token and store it in ~/.modal.toml, readable only by you. The id comes from\n" +
+			"--token-id or MODAL_TOKEN_ID, the secret from MODAL_TOKEN_SECRET or stdin.",
 		Example: "  sb login modal\n" +
 			"  sb login modal --token-id ak-123 <secret.txt\n" +
 			"  MODAL_TOKEN_ID=ak-123 MODAL_TOKEN_SECRET=as-456 sb login modal --profile work",
@@ -43,8 +39,8 @@ func NewLoginModal(app *cli.App) *cobra.Command {
 			return runLoginModal(cmd.Context(), opts)
 		},
 	}
-	cmd.Flags().StringVar(&opts.TokenID, "token-id", "", "the token's `ID`; else MODAL_TOKEN_ID")
-	cmd.Flags().StringVar(&opts.Profile, "profile", "", "the profile's `NAME` (default: the workspace's)")
+	cmd.Flags().StringVar(&opts.TokenID, "token-id", "", "`ID` of the token (default: MODAL_TOKEN_ID)")
+	cmd.Flags().StringVar(&opts.Profile, "profile", "", "`NAME` of the profile (default: the workspace's)")
 	return cmd
 }
 
@@ -67,9 +63,9 @@ func runLoginModal(ctx context.Context, opts *LoginModalOptions) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(app.Streams.Err, "the token is valid and kept as profile %s in %s\n", profile, file)
+	_, err = fmt.Fprintf(app.Streams.Err, "the token is valid and stored as profile %s in %s\n", profile, file)
 	for _, name := range opts.Overruled(profile) {
-		_, _ = fmt.Fprintf(app.Streams.Err, "warning: %s is set to something else, and counts more: unset it\n", name)
+		_, _ = fmt.Fprintf(app.Streams.Err, "warning: %s is set to another value and overrides the profile: unset it\n", name)
 	}
 	return err
 }
@@ -96,8 +92,8 @@ func (o *LoginModalOptions) Token() (core.SecretValue, error) {
 		}
 	}
 	if o.TokenID == "" {
-		return core.SecretValue{}, core.Errorf(core.KindUsage, "login", "", "the token's id is not given").
-			WithHint("make a token at https://modal.com/settings/tokens, then: sb login modal --token-id ID <SECRET-FILE")
+		return core.SecretValue{}, core.Errorf(core.KindUsage, "login", "", "the token's id is missing").
+			WithHint("create a token at https://modal.com/settings/tokens, then: sb login modal --token-id ID <SECRET-FILE")
 	}
 	if secret == "" && !o.App.Streams.InTTY() {
 		line, err := bufio.NewReader(io.LimitReader(o.App.Streams.In, 4096)).ReadString('\n')
@@ -107,8 +103,8 @@ func (o *LoginModalOptions) Token() (core.SecretValue, error) {
 		secret = strings.TrimSpace(line)
 	}
 	if secret == "" {
-		return core.SecretValue{}, core.Errorf(core.KindUsage, "login", "", "the token's secret is not given").
-			WithHint("set MODAL_TOKEN_SECRET, or give a file with it on stdin")
+		return core.SecretValue{}, core.Errorf(core.KindUsage, "login", "", "the token's secret is missing").
+			WithHint("set MODAL_TOKEN_SECRET, or pass the secret on stdin")
 	}
 	return core.NewSecretValue(secret), nil
 }

@@ -41,15 +41,8 @@ func NewModalServe(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve Modal's API with local sandboxes",
-		Long: "Serve Modal's API on loopback until interrupted. Programs with a Modal SDK, and sb with\n" +
-			"--provider modal, use it if MODAL_SERVER_URL is the printed URL. They need no account and no network.\n\n" +
-			"Clients need the token of MODAL_TOKEN_ID and MODAL_TOKEN_SECRET, or a new one if these are not set. A file\n" +
-			"exports the URL and the token for a shell. Only you can read it; --env-file sets its path, or stderr shows " +
-			"it.\n\n" +
-			"Sandboxes are real, separate from those of the local provider, and end with the server. GPU requests are\n" +
-			"recorded, but there is no GPU. Every image contains this machine's programs. Functions, classes, queues and\n" +
-			"sidecars are not supported. See docs/modal-serve.md for the limits and\n" +
-			"docs/modal-fidelity.md for the measurements.",
+		Long: "Serve Modal's API on loopback, with sandboxes on this machine, until interrupted. Programs with a\n" +
+			"Modal SDK need no account; --env-file has the variables that they read.",
 		Example: "  sb modal serve --env-file modal.env\n" +
 			"  . ./modal.env && python3 program.py\n" +
 			"  sb modal serve --while $$ --fault SandboxCreateV2=RESOURCE_EXHAUSTED,retry-after=2s",
@@ -65,33 +58,34 @@ func NewModalServe(app *cli.App) *cobra.Command {
 		&opts.AnyToken, "any-token", false, "accept any token, so that every user of this machine can use the server",
 	)
 	cmd.Flags().StringVar(
-		&opts.EnvFile, "env-file", "", "write what clients need to `FILE`, as lines of a shell; it is removed at the end",
+		&opts.EnvFile, "env-file", "", "write the variables that clients need to `FILE`, for a shell (default: a file "+
+			"that stderr shows)",
 	)
 	cmd.Flags().StringArrayVar(
 		&opts.SecretFiles, "secret-file", nil,
-		"have a secret from the beginning: `NAME=FILE` with KEY=VALUE lines (repeatable)",
+		"create a secret at the start: `NAME=FILE` with KEY=VALUE lines (repeatable)",
 	)
 	cmd.Flags().StringArrayVar(
-		&opts.Buckets, "bucket", nil, "let a directory stand for a cloud bucket: `NAME=DIR` (repeatable)",
+		&opts.Buckets, "bucket", nil, "use a directory as a cloud bucket: `NAME=DIR` (repeatable)",
 	)
-	cmd.Flags().DurationVar(&opts.Latency, "latency", 0, "delay each call by a `DURATION`, as a network would")
+	cmd.Flags().DurationVar(&opts.Latency, "latency", 0, "delay each call by `DURATION`")
 	cmd.Flags().DurationVar(
 		&opts.Scheduling, "scheduling", 0,
-		"let each sandbox wait for a `DURATION` before it begins, as when no machine is free",
+		"queue each sandbox for `DURATION` before it starts",
 	)
 	cmd.Flags().DurationVar(
-		&opts.TokenLife, "token-life", 0, "let the short-lived tokens that clients are given expire after a `DURATION`",
+		&opts.TokenLife, "token-life", 0, "expire the short-lived tokens of clients after `DURATION`",
 	)
 	cmd.Flags().StringArrayVar(
 		&opts.Faults, "fault", nil,
-		"let the next calls of an RPC fail: `METHOD=CODE[,times=N][,retry-after=DURATION]` (repeatable)",
+		"fail the next calls of an RPC: `METHOD=CODE[,times=N][,retry-after=DURATION]` (repeatable)",
 	)
 	cmd.Flags().StringArrayVar(
 		&opts.Proxies, "proxy", nil,
-		"have a Modal proxy of a `NAME`; what goes through it leaves from this machine (repeatable)",
+		"offer a Modal proxy `NAME`, which connects from this machine (repeatable)",
 	)
 	cmd.Flags().IntVar(
-		&opts.While, "while", 0, "end when the process `PID` has ended: a script's own $$ leaves no server behind",
+		&opts.While, "while", 0, "exit when the process `PID` exits, such as $$ in a script",
 	)
 	return cmd
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-0724f904/sb/commands/internal/cli"
 	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
 )
 
 // NewProvider makes "sb provider", the group of commands for providers.
@@ -38,7 +39,8 @@ func NewProviderLs(app *cli.App) *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List providers and their capabilities",
-		Long:    "List the providers in the order in which --provider auto tries them.",
+		Long: "List the providers in the order in which --provider auto tries them. Images that need no registry\n" +
+			"are listed by name; any stands for every image of a registry.",
 		Example: "  sb provider ls\n  sb provider ls --json | jq '.[] | {name, usable}'",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -70,8 +72,17 @@ func runProviderLs(ctx context.Context, opts *ProviderLsOptions) error {
 	}
 	table := opts.App.Table("NAME", "USABLE", "ISOLATION", "IMAGES", "GPUS", "WHY NOT").Wrapped()
 	for _, p := range providers {
-		table.Row(p.Name, cli.YesNo(p.Usable), p.Capabilities.Isolation, strings.Join(p.Capabilities.Images, " "),
+		table.Row(p.Name, cli.YesNo(p.Usable), p.Capabilities.Isolation, images(p.Capabilities),
 			strings.Join(slices.Sorted(maps.Keys(p.Capabilities.GPUs)), " "), p.Error)
 	}
 	return table.Write(out)
+}
+
+// images returns the images that a launch can use: those that need no registry, and "any" if a registry's can be used.
+func images(caps core.Capabilities) string {
+	names := caps.Images
+	if caps.Can(core.CapImages) {
+		names = append(slices.Clone(names), "any")
+	}
+	return strings.Join(names, " ")
 }

@@ -56,9 +56,8 @@ func NewAppStop(app *cli.App) *cobra.Command {
 	opts := &AppStopOptions{App: app}
 	cmd := &cobra.Command{
 		Use: "stop APP", Short: "Stop an app and terminate its sandboxes",
-		Long: "Terminate every sandbox of an app, at all providers or at one, and print the app's name. An app that is " +
-			"more\n" +
-			"than a label is stopped, too. It asks first, or needs --yes.",
+		Long: "Terminate every sandbox of an app, at all providers or at one, and print the app's name. It asks\n" +
+			"first, or needs --yes.",
 		Example: "  sb app stop ci\n  sb app stop ci --provider modal --yes",
 		Args:    cli.Exactly("APP"), ValidArgsFunction: cli.FirstArg(app.CompleteApps),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -14,7 +14,7 @@ import (
 func NewEnvironment(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use: "environment", Aliases: []string{"environments"}, Short: "Manage environments of a provider",
-		Long: "List, create and remove environments. Each has its own volumes, secrets and apps, as in Modal.\n" +
+		Long: "List, create and remove environments, which have their own volumes, secrets and apps.\n" +
 			"MODAL_ENVIRONMENT sets the one that sb uses.",
 		Example: "  sb environment create staging\n  sb environment ls\n  sb environment rm staging",
 	}, NewEnvironmentLs(app), NewEnvironmentCreate(app), NewEnvironmentRm(app))
@@ -40,7 +40,7 @@ func NewEnvironmentCreate(app *cli.App) *cobra.Command {
 			return flags.Tell(app, "environment", made.Name, made)
 		},
 	}
-	flags.RegisterProvider(app, cmd, "the provider `NAME` (default: the configured one, or the only one set up that can)")
+	flags.RegisterProvider(app, cmd, "the provider `NAME` (default: the configured one, or the only usable one)")
 	cli.JSONFlag(cmd, &flags.JSON, "name, provider, current")
 	return cmd
 }

@@ -17,7 +17,9 @@ func NewImage(app *cli.App) *cobra.Command {
 		Use: "image", Aliases: []string{"images"}, Short: "Manage images",
 		Long:    "List, pull and remove the images that providers have downloaded, and mount one in a running sandbox.",
 		Example: "  sb image pull python:3.12 --provider docker\n  sb image ls\n  sb image rm python:3.12",
-	}, NewImageLs(app), NewImagePull(app), NewImageRm(app), NewImageMount(app), NewImageUnmount(app))
+	}, NewImageLs(app), NewImagePull(app), NewImageBuild(app), NewImageInspect(app), NewImageTag(app),
+		NewImageExport(app), NewImageImport(app), NewImagePush(app), NewImageRm(app), NewImagePrune(app), NewImageMount(app),
+		NewImageUnmount(app))
 }
 
 // NewImageLs makes "sb image ls".
@@ -27,7 +29,7 @@ func NewImageLs(app *cli.App) *cobra.Command {
 		Long: "List the images that providers have downloaded. You can also launch from any image of a registry, if the\n" +
 			"provider supports it.",
 		Example: "  sb image ls\n  sb image ls --provider docker --json",
-		Fields:  "id, names, provider, created, size", Quiet: "ids",
+		Fields:  "id, names, provider, created, size, note", Quiet: "ids",
 		Headers: []string{"NAME", "ID", "PROVIDER", "SIZE", "AGE"},
 		List: func(ctx context.Context, svc *service.Service, provider string) (service.Inventory[core.ImageInfo], error) {
 			return svc.Stores.Images(ctx, provider)
@@ -35,7 +37,8 @@ func NewImageLs(app *cli.App) *cobra.Command {
 		Row: func(app *cli.App, i core.ImageInfo) []string {
 			return []string{strings.Join(i.Names, " "), shortID(i.ID), i.Provider, cli.SizeText(i.Size), app.Since(i.Created)}
 		},
-		ID: func(i core.ImageInfo) string { return i.ID },
+		ID:   func(i core.ImageInfo) string { return i.ID },
+		Note: func(i core.ImageInfo) string { return i.Note },
 	})
 }
 
@@ -58,8 +61,8 @@ func imageNames(ctx context.Context, svc *service.Service) []string {
 func NewImageRm(app *cli.App) *cobra.Command {
 	return cli.NewStoreRm(app, cli.StoreRemoval{
 		Noun: "image", Short: "Remove images",
-		Long: "Remove images of a provider by name or id. On a terminal it asks first. An image that a sandbox uses is " +
-			"kept.",
+		Long: "Remove images of a provider by name or id; an image that a sandbox uses is kept. On a terminal it\n" +
+			"asks first.",
 		Example: "  sb image rm python:3.12\n  sb image rm --provider docker --yes python:3.12",
 		Names:   imageNames,
 		Remove: func(ctx context.Context, svc *service.Service, provider, name string) error {
@@ -89,9 +92,9 @@ func NewImagePull(app *cli.App) *cobra.Command {
 			return runImagePull(cmd.Context(), opts)
 		},
 	}
-	opts.RegisterProvider(app, cmd, "the provider `NAME` (default: the configured one, or the only one set up that can)")
-	cli.JSONFlag(cmd, &opts.JSON, "id, names, provider, created, size")
-	cli.QuietFlag(cmd, &opts.Quiet, "the id, with no progress")
+	opts.RegisterProvider(app, cmd, "the provider `NAME` (default: the configured one, or the only usable one)")
+	cli.JSONFlag(cmd, &opts.JSON, "id, names, provider, created, size, note")
+	cli.QuietFlag(cmd, &opts.Quiet, "the id, without progress")
 	return cmd
 }
 
@@ -116,8 +119,8 @@ func runImagePull(ctx context.Context, opts *ImagePullOptions) error {
 func NewImageMount(app *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "mount SANDBOX IMAGE PATH", Short: "Mount an image in a running sandbox",
-		Long: "Mount an image, for example from \"sb snapshot --path\", at an absolute path of a running sandbox.\n" +
-			"The directory must exist. \"sb image unmount\" removes the mount.",
+		Long: "Mount an image, for example from \"sb snapshot --path\", at an absolute path of a running sandbox. The\n" +
+			"directory must exist.",
 		Example: "  sb image mount dev im-0123456789abcdef /data",
 		Args:    cli.Exactly("SANDBOX", "IMAGE", "PATH"), ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -17,9 +17,8 @@ import (
 func NewSecret(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use: "secret", Short: "Manage secrets stored at providers",
-		Long: "List, create and remove secrets. A secret is a named set of environment variables; its values cannot be " +
-			"read\n" +
-			"back. \"sb launch --secret-ref KEY=NAME\" passes one to a sandbox.",
+		Long: "Manage secrets: named sets of environment variables, whose values cannot be read back. \"sb launch\n" +
+			"--secret-ref KEY=NAME\" passes one to a sandbox.",
 		Example: "  sb secret create openai OPENAI_API_KEY\n  sb launch --provider modal --secret-ref " +
 			"OPENAI_API_KEY=openai\n  sb secret ls",
 	}, NewSecretLs(app), NewSecretCreate(app), NewSecretRm(app))
@@ -45,8 +44,7 @@ func NewSecretCreate(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "create SECRET [KEY|KEY=@FILE|KEY=-]...", Short: "Store a secret at a provider",
 		Long: "Store environment variables at a provider under a name. KEY takes the value of that variable here,\n" +
-			"KEY=@FILE reads a file, KEY=- reads stdin, and --from-file reads KEY=VALUE lines. Values are never\n" +
-			"arguments, because other processes could read them.",
+			"KEY=@FILE reads a file, and KEY=- reads stdin.",
 		Example: "  sb secret create openai OPENAI_API_KEY --provider modal\n" +
 			"  sb secret create registry REGISTRY_USERNAME REGISTRY_PASSWORD=@password.txt\n" +
 			"  pass show token | sb secret create deploy TOKEN=-\n" +
@@ -60,12 +58,12 @@ func NewSecretCreate(app *cli.App) *cobra.Command {
 		},
 	}
 	opts.RegisterProvider(
-		app, cmd, "the provider `NAME` that keeps it (default: the configured one, or the only one set up that can)",
+		app, cmd, "the provider `NAME` that keeps it (default: the configured one, or the only usable one)",
 	)
 	cmd.Flags().StringArrayVar(
-		&opts.Files, "from-file", nil, "take all variables of the KEY=VALUE lines of `FILE` (repeatable)",
+		&opts.Files, "from-file", nil, "store all variables of the KEY=VALUE lines of `FILE` (repeatable)",
 	)
-	cmd.Flags().BoolVar(&opts.Replace, "replace", false, "take the place of a secret of that name")
+	cmd.Flags().BoolVar(&opts.Replace, "replace", false, "replace an existing secret")
 	cli.JSONFlag(cmd, &opts.JSON, "name, id, provider, created, keys")
 	return cmd
 }
@@ -155,7 +153,7 @@ func NewSecretLs(app *cli.App) *cobra.Command {
 	return cli.NewStoreLs(app, cli.StoreList[core.SecretInfo]{
 		Short: "List secrets", Long: "List the names of the secrets of all providers or of one. Values are never shown.",
 		Example: "  sb secret ls\n  sb secret ls --provider modal --json",
-		Fields:  "name, id, provider, created, last_used, keys (where the provider tells them)", Quiet: "names",
+		Fields:  "name, id, provider, created, last_used, keys (if the provider reports them)", Quiet: "names",
 		Headers: []string{"NAME", "PROVIDER", "KEYS", "AGE", "LAST USED"},
 		List: func(ctx context.Context, svc *service.Service, provider string) (service.Inventory[core.SecretInfo], error) {
 			return svc.Stores.Secrets(ctx, provider)
@@ -177,7 +175,7 @@ func secretNames(ctx context.Context, svc *service.Service) []string {
 func NewSecretRm(app *cli.App) *cobra.Command {
 	return cli.NewStoreRm(app, cli.StoreRemoval{
 		Noun: "secret", Short: "Remove secrets",
-		Long:    "Remove secrets from a provider. On a terminal it asks first. Running sandboxes keep their values.",
+		Long:    "Remove secrets from a provider; running sandboxes keep their values. On a terminal it asks first.",
 		Example: "  sb secret rm openai\n  sb secret rm --provider modal --yes openai",
 		Names:   secretNames,
 		Remove: func(ctx context.Context, svc *service.Service, provider, name string) error {

@@ -31,11 +31,8 @@ func NewCost(app *cli.App) *cobra.Command {
 	var since, by string
 	cmd := &cobra.Command{
 		Use: "cost", Short: "Show the cost of sandboxes",
-		Long: "Estimate the cost of sandboxes from this machine's audit log and the providers. The cost is the reserved\n" +
-			"resources multiplied by the lifetime and the configured prices (\"sb config get prices.modal\").\n\n" +
-			"Use beyond the reservation, discounts and regional prices are not included: the provider's bill decides.\n" +
-			"A sandbox that the provider no longer lists counts until its lifetime expired. Prices, with date and source,\n" +
-			"are on stderr.",
+		Long: "Estimate the cost of sandboxes from this machine's audit log, their providers and the configured\n" +
+			"prices. Prices, with date and source, are on stderr.",
 		Example: "  sb cost\n  sb cost --by app --since 168h\n  sb cost --by day --since 2026-01-01 --json | jq .totals",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -51,7 +48,7 @@ func NewCost(app *cli.App) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&by, "by", string(service.CostBySandbox), "sum by `WHAT`: sandbox, app or day (of UTC)")
-	cmd.Flags().StringVar(&since, "since", "", "only what was charged since `TIME`: a time, or how long ago")
+	cmd.Flags().StringVar(&since, "since", "", "only costs since `TIME`, such as 2026-01-02 or 7d (ago)")
 	cmd.Flags().StringVar(&opts.Filter.App, "app", "", "only sandboxes of the app `NAME`")
 	cmd.Flags().StringVar(&opts.Filter.Provider, "provider", "", "only sandboxes of the provider `NAME`")
 	cli.Complete(cmd, "by", cli.Fixed(string(service.CostBySandbox), string(service.CostByApp), string(service.CostByDay)))
@@ -100,7 +97,8 @@ func runCost(ctx context.Context, opts *CostOptions) error {
 	}
 	if len(report.Unpriced) > 0 {
 		_, _ = fmt.Fprintf(
-			opts.App.Streams.Err, "warning: the GPU of %s has no price and is not in it\n", strings.Join(report.Unpriced, ", "),
+			opts.App.Streams.Err, "warning: the GPU of %s has no price and is not included\n",
+			strings.Join(report.Unpriced, ", "),
 		)
 	}
 	return errors.Join(err, opts.App.WarnUnavailable(report.Failures, opts.Filter.Provider != ""))

@@ -51,8 +51,8 @@ func NewHistory(app *cli.App) *cobra.Command {
 			return runHistory(cmd.Context(), opts)
 		},
 	}
-	cmd.Flags().IntVar(&opts.Limit, "limit", 50, "the last `N` operations; 0 is all")
-	cmd.Flags().StringVar(&since, "since", "", "only from `TIME` on, or how long ago")
+	cmd.Flags().IntVar(&opts.Limit, "limit", 50, "show the last `N` operations; 0 shows all")
+	cmd.Flags().StringVar(&since, "since", "", "show operations since `TIME`, such as 2026-01-02 or 10m (ago)")
 	cli.JSONFlag(
 		cmd, &opts.JSON,
 		"NDJSON of time, actor, user, pid, op, ref, provider, sandbox, name, args, result (ok, or the kind of the error), "+

@@ -33,10 +33,8 @@ func NewStats(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stats [SANDBOX...]",
 		Short: "Show resource usage of sandboxes",
-		Long: "Show CPU, memory, processes, disk and network of sandboxes: repeatedly on a terminal, once elsewhere or " +
-			"with\n" +
-			"--no-stream. Without SANDBOX, show all running ones. CPU is the use since the previous sample, in percent\n" +
-			"of one core; the first sample takes half a second. A frozen sandbox uses none.",
+		Long: "Show CPU, memory, processes, disk and network of sandboxes (default: of all running ones). CPU is\n" +
+			"the use since the previous sample, in percent of one core.",
 		Example:           "  sb stats\n  sb stats --no-stream dev\n  sb stats --json --interval 10s dev",
 		ValidArgsFunction: app.CompleteSandboxes,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,12 +51,12 @@ func NewStats(app *cli.App) *cobra.Command {
 			return runStats(cmd.Context(), opts)
 		},
 	}
-	cmd.Flags().BoolVar(&opts.Once, "no-stream", false, "look once")
-	cmd.Flags().Var(&interval, "interval", "time between two looks")
+	cmd.Flags().BoolVar(&opts.Once, "no-stream", false, "print one sample")
+	cmd.Flags().Var(&interval, "interval", "time between samples")
 	opts.Select.RegisterFilters(app, cmd)
 	cli.JSONFlag(
 		cmd, &opts.JSON,
-		"NDJSON of sandbox, time, cpu_percent (since the look before), cpu_ns (since the launch), cpu_limit, memory, "+
+		"NDJSON of sandbox, time, cpu_percent (since the previous sample), cpu_ns (since the launch), cpu_limit, memory, "+
 			"memory_limit, processes, disk, disk_limit, net_received, net_sent, frozen",
 	)
 	return cmd

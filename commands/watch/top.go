@@ -29,8 +29,8 @@ func NewTop(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Watch all sandboxes in one table",
-		Long: "Watch all sandboxes and their resource usage in one live table. The keys are those of \"sb ui\".\n" +
-			"With --once, or if stdout is not a terminal, the table is printed once.",
+		Long: "Watch all sandboxes and their resource usage in one live table, with the keys of \"sb ui\". If stdout\n" +
+			"is not a terminal, the table is printed once.",
 		Example: "  sb top\n  sb top --once\n  sb top --json --app ci",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -53,7 +53,7 @@ func NewTop(app *cli.App) *cobra.Command {
 	opts.Select.Register(app, cmd)
 	themeFlag(cmd, &opts.Theme)
 	cli.JSONFlag(
-		cmd, &opts.JSON, "an array of sandbox (as in inspect) and stats (as in stats, absent where nothing was measured)",
+		cmd, &opts.JSON, "an array of sandbox (as in inspect) and stats (as in stats, absent if not measured)",
 	)
 	return cmd
 }

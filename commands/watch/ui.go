@@ -29,9 +29,8 @@ func NewUI(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ui",
 		Short: "Open the dashboard",
-		Long: "Open the dashboard: all sandboxes of all providers, live, with their output, files, processes and usage.\n" +
-			"Press \"?\" for the keys and \":\" for all commands. Quitting ends no sandbox. For colors, keys and mouse see:\n" +
-			"sb config list | grep ui",
+		Long: "Open the dashboard: all sandboxes of all providers, live, with their output, files, processes and\n" +
+			"usage. Press \"?\" for the keys and \":\" for all commands.",
 		Example: "  sb ui\n  sb ui --attach dev\n  sb ui --theme light",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -43,7 +42,7 @@ func NewUI(app *cli.App) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&opts.Attach, "attach", "", "open straight at the sandbox `NAME`")
+	cmd.Flags().StringVar(&opts.Attach, "attach", "", "show the details of the sandbox `NAME`")
 	themeFlag(cmd, &opts.Theme)
 	cli.Complete(cmd, "attach", app.CompleteSandboxes)
 	return cmd
@@ -142,7 +141,7 @@ func edit(ctx context.Context, a *cli.App, path string) error {
 	_, release := a.Signals.Take()
 	defer release()
 	argv := append(Editor(a), path)
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // it is the user's own choice of an editor
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // the user's editor
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Streams.In, a.Streams.Out, a.Streams.Err
 	return cmd.Run()
 }

@@ -79,7 +79,7 @@ func obey(ctx context.Context, a *cli.App) error {
 	crash := os.NewFile(crashFile, "crash")
 	err := errors.Join(debug.SetCrashOutput(crash, debug.CrashOptions{}), crash.Close())
 	if err != nil {
-		return core.Errorf(core.KindInternal, "ui", "", "the watching process cannot be told of a crash: %w", err)
+		return core.Errorf(core.KindInternal, "ui", "", "the watching process cannot be notified of a crash: %w", err)
 	}
 	orders := os.NewFile(orderFile, "orders")
 	// This goroutine ends with the process: a live parent without a signal sends nothing.
@@ -217,7 +217,7 @@ func startWatched(a *cli.App) (_ *watchedChild, err error) {
 		return nil, errors.Join(err, crash.Close(), crashEnd.Close(), orderEnd.Close(), orders.Close())
 	}
 	// It is ended by an order, so that it returns the terminal first.
-	cmd := exec.CommandContext(context.Background(), program, os.Args[1:]...) //nolint:gosec // it is this program
+	cmd := exec.CommandContext(context.Background(), program, os.Args[1:]...) //nolint:gosec // this program
 	cmd.Args[0] = os.Args[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Streams.In, a.Streams.Out, a.Streams.Err
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", watcherEnv, os.Getpid()))

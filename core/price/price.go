@@ -46,7 +46,7 @@ func (p Table) MostRate(spec core.Spec) (float64, error) {
 		return 0, err
 	}
 	unbounded := func(what, flag string) error {
-		return core.Errorf(core.KindUsage, "cost", "", "without a limit of its %s the sandbox has no largest cost", what).
+		return core.Errorf(core.KindUsage, "cost", "", "the sandbox has no largest cost without a limit of %s", what).
 			WithHint("set one: %s", flag)
 	}
 	switch {
@@ -69,7 +69,7 @@ func (p Table) MostRate(spec core.Spec) (float64, error) {
 	}
 	if p.Region == 0 {
 		return 0, core.Errorf(
-			core.KindUnsupported, "cost", strings.Join(only.Regions, ","), "the price in regions is not known",
+			core.KindUnsupported, "cost", strings.Join(only.Regions, ","), "the price of the regions is unknown",
 		).
 			WithHint(
 				"leave the regions out, or add the largest factor to the provider's prices (region=2.5): sb config get " +
@@ -104,7 +104,7 @@ func (p Table) rate(cpu float64, memory core.Bytes, gpu core.GPU) (float64, erro
 	}
 	price, known := p.GPU[gpu.Type]
 	if !known {
-		return 0, core.Errorf(core.KindUnsupported, "cost", gpu.Type, "the price of a %s is not known", gpu.Type).
+		return 0, core.Errorf(core.KindUnsupported, "cost", gpu.Type, "the price of a %s is unknown", gpu.Type).
 			WithHint("add it to the provider's prices: sb config get prices.modal")
 	}
 	return rate + price*float64(gpu.Count), nil

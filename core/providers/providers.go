@@ -18,6 +18,12 @@ type Options struct {
 	// SaveInterval, FreezeAfter and LogLimit are as in local.Options.
 	SaveInterval, FreezeAfter time.Duration
 	LogLimit                  core.Bytes
+	// Registries configures the images of sandboxes on this machine.
+	Registries core.Registries
+	// MaxImages is as in local.Options.
+	MaxImages core.Bytes
+	// PipIndex, AptMirror and NPMRegistry are as in local.Options.
+	PipIndex, AptMirror, NPMRegistry string
 	// Docker configures the docker provider; its CacheDir is filled in.
 	Docker Docker
 }
@@ -32,6 +38,9 @@ func Builtin(o Options) []core.Factory {
 		local.Factory(local.Options{
 			StateDir: o.StateDir, CacheDir: o.CacheDir, Runtime: o.Runtime,
 			SaveInterval: o.SaveInterval, FreezeAfter: o.FreezeAfter, LogLimit: o.LogLimit,
+			Registries: o.Registries, Engine: docker.NewImages(o.Docker),
+			MaxImages: o.MaxImages,
+			PipIndex:  o.PipIndex, AptMirror: o.AptMirror, NPMRegistry: o.NPMRegistry,
 		}),
 		docker.Factory(o.Docker),
 		modal.Factory(modal.Options{CacheDir: o.CacheDir, StateDir: o.StateDir}),

@@ -3,6 +3,7 @@ package providertest
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -67,6 +68,7 @@ func (s *suite) files(t *testing.T) {
 		t, fsys.WriteFile(ctx, id, "/tmp/no/such/dir", strings.NewReader("x"), core.WriteOptions{}), core.KindNotFound,
 	)
 	s.archives(t, p, fsys, id)
+	canceledWrites(t, fsys, id)
 	wantKind(t, fsys.Remove(ctx, id, "/tmp/dir", false), core.KindConflict)
 	if err := fsys.Remove(ctx, id, "/tmp/dir", true); err != nil {
 		t.Error(err)
@@ -177,6 +179,60 @@ func (s *suite) machine(t *testing.T, p core.Provider, fsys core.FileSystem, id 
 			t.Errorf("links: %+v", r)
 		}
 	}
+}
+
+// canceledWrites cancels writes whose content blocks. When they return, their unfinished files are removed.
+func canceledWrites(t *testing.T, fsys core.FileSystem, id string) {
+	t.Helper()
+	const dir = "/tmp/canceled"
+	if err := fsys.Mkdir(t.Context(), id, dir, false); err != nil {
+		t.Fatal(err)
+	}
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	if err := w.WriteHeader(&tar.Header{Name: "file", Typeflag: tar.TypeReg, Mode: 0o600, Size: 8 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	some := make([]byte, 3<<20)
+	hold := make(chan struct{})
+	defer close(hold)
+	for range 3 {
+		for what, write := range map[string]func(ctx context.Context, cancel func()) error{
+			"write": func(ctx context.Context, cancel func()) error {
+				content := io.MultiReader(bytes.NewReader(some), &blockingReader{cancel, hold})
+				return fsys.WriteFile(ctx, id, dir+"/file", content, core.WriteOptions{})
+			},
+			"import": func(ctx context.Context, cancel func()) error {
+				content := io.MultiReader(
+					bytes.NewReader(archive.Bytes()), bytes.NewReader(some), &blockingReader{cancel, hold},
+				)
+				return fsys.Import(ctx, id, dir, content, core.ImportOptions{})
+			},
+		} {
+			ctx, cancel := context.WithCancel(t.Context())
+			if err := write(ctx, cancel); !errors.Is(err, core.KindCanceled) {
+				t.Errorf("the error of a canceled %s is %v", what, err)
+			}
+			if infos, err := fsys.ReadDir(t.Context(), id, dir); err != nil || len(infos) != 0 {
+				t.Errorf("a canceled %s left %+v, %v", what, infos, err)
+			}
+		}
+	}
+	if err := fsys.Remove(t.Context(), id, dir, true); err != nil {
+		t.Error(err)
+	}
+}
+
+// blockingReader calls cancel on the first read, and blocks until hold is closed.
+type blockingReader struct {
+	cancel func()
+	hold   <-chan struct{}
+}
+
+func (r *blockingReader) Read([]byte) (int, error) {
+	r.cancel()
+	<-r.hold
+	return 0, io.ErrUnexpectedEOF
 }
 
 // failingReader fails on the first read.

@@ -46,6 +46,57 @@ func (s *suite) volumeStore(t *testing.T) {
 	wantKind(t, store.RemoveVolume(ctx, name), core.KindNotFound)
 }
 
+// volumes writes to a volume, and reads the files in a later sandbox that mounts it read-only. Sandboxes that run at
+// the same time see each other's files, unless the provider is remote.
+func (s *suite) volumes(t *testing.T) {
+	p := s.provider(t)
+	store, ok := optional[core.VolumeStore](t, p)
+	if !ok || !p.Capabilities().Can(core.CapVolumes) {
+		return
+	}
+	ctx, name, remote := t.Context(), core.NewName(), p.Capabilities().Remote
+	if _, err := store.CreateVolume(ctx, name, core.VolumeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	mount := func(readOnly bool) core.Sandbox {
+		return launch(t, p, func(spec *core.Spec) {
+			spec.Volumes = []core.Volume{{Source: name, Target: "/srv/data", ReadOnly: readOnly}}
+		})
+	}
+	writer := mount(false)
+	const line = "cd /srv/data; echo one > file; mkdir dir; ln -s ../file dir/link; chmod 640 file; cat dir/link"
+	if r := sh(t, p, writer.ID, line); r.out != "one\n" {
+		t.Fatalf("%+v", r)
+	}
+	if !remote {
+		other := mount(false)
+		if r := sh(t, p, other.ID, "cat /srv/data/file; echo two >> /srv/data/file"); r.out != "one\n" {
+			t.Errorf("in another sandbox: %+v", r)
+		}
+		if r := sh(t, p, writer.ID, "cat /srv/data/file"); r.out != "one\ntwo\n" {
+			t.Errorf("what another sandbox wrote: %+v", r)
+		}
+		wantKind(t, store.RemoveVolume(ctx, name), core.KindConflict)
+		if err := p.Terminate(ctx, other.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Terminate(ctx, writer.ID); err != nil {
+		t.Fatal(err)
+	}
+	reader := mount(true)
+	r := sh(t, p, reader.ID, "cd /srv/data; head -n 1 dir/link; stat -c %a file; echo x > new || echo refused")
+	if r.out != "one\n640\nrefused\n" {
+		t.Errorf("read-only, later: %+v", r)
+	}
+	if err := p.Terminate(ctx, reader.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.RemoveVolume(ctx, name); err != nil {
+		t.Error(err)
+	}
+}
+
 // secretStore creates, replaces and removes a secret.
 func (s *suite) secretStore(t *testing.T) {
 	p := s.provider(t)
@@ -124,6 +175,16 @@ func (s *suite) imageStore(t *testing.T) {
 		}
 	}
 	wantKind(t, store.RemoveImage(ctx, core.NewName()), core.KindNotFound)
+	if !p.Capabilities().Can(core.CapPull) {
+		return
+	}
+	// The pulled image needs no registry.
+	sb := launch(t, p, func(spec *core.Spec) { spec.Image, spec.Pull = name, core.PullNever })
+	if r := sh(t, p, sb.ID, "echo started"); r.out != "started\n" {
+		t.Errorf("from the stored image: %+v", r)
+	}
+	_, err = p.Launch(ctx, core.Spec{Name: core.NewName(), Image: core.NewName(), Pull: core.PullNever}, core.Lease{}, nil)
+	wantKind(t, err, core.KindNotFound)
 }
 
 // appStore finds the app of a sandbox and stops it.

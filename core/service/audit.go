@@ -159,7 +159,7 @@ type AuditDamage struct {
 
 func (e *AuditDamage) Error() string {
 	return fmt.Sprintf(
-		"%s is damaged: %d of its lines are not as they were written and were skipped, the first is line %d",
+		"%s is damaged: %d of its lines were changed and are skipped; the first is line %d",
 		e.Path, e.Lines, e.First,
 	)
 }

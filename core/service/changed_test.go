@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,4 +89,43 @@ func TestEveryChangedBitOfAMoveIsNamed(t *testing.T) {
 			t.Errorf("byte %d: %v", at, err)
 		}
 	})
+}
+
+// A move whose state is lost or damaged is read from the copy. When it is forgotten, nothing is left.
+func TestDamagedMoveIsReadFromItsCopy(t *testing.T) {
+	dir := t.TempDir()
+	m := &move{s: &base{audit: &auditLog{dir: dir}}, source: core.Sandbox{ID: "loc-1", Provider: "local"}}
+	want := moveState{Source: "local/loc-1", To: "docker", Name: "dev", Target: "a1b2c3"}
+	for _, damage := range []func() error{
+		func() error { return nil },
+		func() error { return os.WriteFile(m.stateFile(), []byte("{}"), 0o600) },
+		func() error { return os.Remove(m.stateFile()) },
+	} {
+		if err := errors.Join(m.remember(want), damage()); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := readMove(m.stateFile()); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if files, err := m.s.moveFiles(); err != nil || !slices.Equal(files, []string{m.stateFile()}) {
+			t.Errorf("the files are %q, %v", files, err)
+		}
+	}
+	if err := errors.Join(
+		m.remember(want), os.Truncate(m.stateFile(), 10), os.Truncate(m.stateFile()+moveCopy, 10),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := readMove(m.stateFile()); !errors.Is(err, core.KindConflict) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if left, err := os.ReadDir(m.s.movesDir()); err != nil || len(left) != 2 {
+		t.Errorf("%v, %v", left, err)
+	}
+	if err := m.forget(); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(m.s.movesDir()); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
 }

@@ -133,7 +133,7 @@ func (s *base) inherit(ctx context.Context, spec *core.Spec) error {
 		"disk", "processes", "open_files", "volumes", "gpu", "python", "pip", "apt", "command", "modal",
 	} {
 		if !core.FieldNamed(name).IsZero(*spec) {
-			return core.Invalid(name, "a sandbox from a checkpoint has what it had when that was made")
+			return core.Invalid(name, "a launch from a checkpoint cannot change it")
 		}
 	}
 	checkpoint, err := s.findCheckpoint(ctx, spec.Provider, spec.Checkpoint)

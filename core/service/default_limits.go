@@ -9,7 +9,8 @@ type defaultLimit struct {
 	drop func(*core.Spec)
 }
 
-// defaultLimits lists the limits that the defaults added to the request. A quota's limit is not one of them.
+// defaultLimits lists the limits that the defaults added to the request, and the policy for pulls. A quota's limit is
+// not one of them.
 func (s *base) defaultLimits(requested core.Spec) []defaultLimit {
 	var list []defaultLimit
 	for _, f := range core.Fields() {
@@ -17,6 +18,9 @@ func (s *base) defaultLimits(requested core.Spec) []defaultLimit {
 		if f.Limit && f.Need != "" && f.IsZero(requested) && !bounded {
 			list = append(list, defaultLimit{f.Need, f.Clear})
 		}
+	}
+	if requested.Pull == core.PullDefault {
+		list = append(list, defaultLimit{core.CapPull, core.FieldNamed("pull").Clear})
 	}
 	return list
 }

@@ -32,7 +32,7 @@ func (s Policy) Enforcement(ctx context.Context, ref string) ([]core.Enforcement
 // Explain reports how well each provider that can launch spec would enforce it, without launching. If
 // spec.Provider is set, it reports only that provider. KindUnsupported: none can launch it.
 func (s Policy) Explain(ctx context.Context, spec core.Spec) ([]PolicyExplanation, error) {
-	requested, defaultLimits, _, err := s.prepare(ctx, spec)
+	requested, defaultLimits, _, err := s.prepare(ctx, spec, true)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func enforcement(ctx context.Context, p core.Provider, id string, spec core.Spec
 	}
 	for _, requested := range spec.EnforcedFields() {
 		if !slices.ContainsFunc(list, func(e core.Enforcement) bool { return e.Field == requested.Field }) {
-			requested.Strength, requested.Gap = core.Unknown, "the provider does not tell how it is held"
+			requested.Strength, requested.Gap = core.Unknown, "the provider does not report how it is enforced"
 			list = append(list, requested)
 		}
 	}
@@ -96,7 +96,7 @@ func loosely(
 	ctx context.Context, p core.Provider, spec core.Spec, defaultLimits []defaultLimit,
 ) (loose []string, hint string, err error) {
 	list, err := enforcement(ctx, p, "", spec)
-	hint = "sb policy explain says what gets through; without --require it is launched all the same"
+	hint = "sb policy explain shows the gaps; a launch without --require accepts them"
 	for _, e := range list {
 		if e.Strength == core.Full {
 			continue

@@ -28,11 +28,11 @@ func (s Sandboxes) Resolve(ctx context.Context, ref string) (core.Sandbox, error
 
 func (s *base) resolve(ctx context.Context, ref string) (core.Sandbox, core.Provider, error) {
 	if ref == "" {
-		return core.Sandbox{}, nil, core.Errorf(core.KindUsage, "resolve", "", "no sandbox is named").WithHint("see: sb ls")
+		return core.Sandbox{}, nil, core.Errorf(core.KindUsage, "resolve", "", "no sandbox was given").WithHint("see: sb ls")
 	}
 	if name, at, colon := strings.Cut(ref, ":"); colon {
-		return core.Sandbox{}, nil, core.Errorf(core.KindUsage, "resolve", ref, "%q is no sandbox", ref).
-			WithHint("SANDBOX:PATH is for copies; elsewhere they are two words: %s %s", name, at)
+		return core.Sandbox{}, nil, core.Errorf(core.KindUsage, "resolve", ref, "%q is not a sandbox", ref).
+			WithHint("SANDBOX:PATH is for copies; write two arguments: %s %s", name, at)
 	}
 	if name, rest, qualified := strings.Cut(ref, "/"); qualified {
 		lazy, err := s.provider(name)
@@ -100,8 +100,8 @@ func (s *base) resolveID(ctx context.Context, lazy *lazyProvider, ref string) (c
 		ids = append(ids, sb.ID+" ("+sb.Name+")")
 	}
 	slices.Sort(ids)
-	return core.Sandbox{}, nil, core.Errorf(core.KindConflict, "resolve", ref, "%q fits several sandboxes", ref).
-		WithHint("it is one of %s", strings.Join(ids, ", "))
+	return core.Sandbox{}, nil, core.Errorf(core.KindConflict, "resolve", ref, "%q matches several sandboxes", ref).
+		WithHint("use one of %s", strings.Join(ids, ", "))
 }
 
 // resolveAt finds a name or an id at the given providers, in their order.
@@ -119,10 +119,11 @@ func (s *base) resolveAt(
 		sandbox, seen, err := s.findNameAmong(ctx, len(lazies), p, name)
 		if err == nil && failed != nil {
 			return core.Sandbox{}, nil, core.Errorf(
-				core.KindOf(failed), "resolve", ref, "%s has a sandbox %q, but one before it may, too: %w", lazy.factory.Name, name,
+				core.KindOf(failed), "resolve", ref, "%s has a sandbox %q, but an earlier provider may have one, too: %w",
+				lazy.factory.Name, name,
 				failed,
 			).
-				WithHint("to mean this one, say %s/%s", lazy.factory.Name, name)
+				WithHint("to select this one, write %s/%s", lazy.factory.Name, name)
 		}
 		if err == nil {
 			return sandbox, p, nil

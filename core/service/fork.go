@@ -56,6 +56,7 @@ func (s Sandboxes) Fork(ctx context.Context, ref string, opts ForkOptions) (fork
 			fork = core.Sandbox{}
 			return err
 		}
+		s.inheritOrigins(sb, fork)
 		s.announce(fork)
 		return nil
 	})

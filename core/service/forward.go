@@ -58,7 +58,7 @@ func (s Ports) Forward(ctx context.Context, ref string, port int, listener net.L
 				return nil
 			}
 			if err != nil {
-				return core.Errorf(core.KindInternal, "port forward", ref, "no more connections can be taken: %w", err)
+				return core.Errorf(core.KindInternal, "port forward", ref, "no more connections can be accepted: %w", err)
 			}
 			connections.Go(func() {
 				defer func() { _ = outside.Close() }()

@@ -87,7 +87,7 @@ func stored[S any](
 		return err
 	}
 	if subject == "" || subject[0] == '-' || core.HasControl(subject) {
-		return core.Invalid("name", "%q is no name", subject)
+		return core.Invalid("name", "%q is not a valid name", subject)
 	}
 	want := core.CapabilityOf[S]()
 	if provider, err = s.keeper(ctx, provider, op, want); err != nil {
@@ -151,7 +151,7 @@ func (s *base) keeper(ctx context.Context, provider, op string, want core.Capabi
 		able := strings.Join(names, ", ")
 		if names = s.setUp(ctx, names); len(names) == 0 {
 			return "", core.Errorf(core.KindUnavailable, op, "", "none of %s is set up", able).
-				WithHint("sb doctor says what they need")
+				WithHint("sb doctor shows what they need")
 		}
 	}
 	switch len(names) {
@@ -190,6 +190,6 @@ func (s *base) shared(op string) error {
 		return nil
 	}
 	return core.Errorf(
-		core.KindUnauthorized, op, "", "what a provider keeps belongs to all who use it, and is not open here",
+		core.KindUnauthorized, op, "", "objects stored at a provider belong to all of its users, and cannot be accessed here",
 	)
 }

@@ -24,6 +24,8 @@ type LaunchOptions struct {
 	// Renewed is as in Lease: the caller calls KeepAlive regularly.
 	Renewed  bool
 	Progress core.ProgressFunc
+	// Named means that the user named the host directories of the spec's volumes for this launch. See HostPaths.
+	Named bool
 	// Notice, if set, is called before the launch with a sentence for the user about a lifetime that the caller did not
 	// request.
 	Notice func(text string)
@@ -36,7 +38,7 @@ type LaunchOptions struct {
 func (s Sandboxes) Launch(ctx context.Context, spec core.Spec, opts LaunchOptions) (sandbox core.Sandbox, err error) {
 	record := s.begin("launch", "")
 	defer func() { s.finish(record.of(sandbox), err) }()
-	spec, defaultLimits, requested, err := s.prepare(ctx, spec)
+	spec, defaultLimits, requested, err := s.prepare(ctx, spec, opts.Named)
 	record.Args = map[string]any{"spec": spec.Redacted()}
 	if err != nil {
 		return core.Sandbox{}, err
@@ -78,6 +80,8 @@ func (s Sandboxes) Launch(ctx context.Context, spec core.Spec, opts LaunchOption
 	if spec.Timeout > 0 {
 		lease.Expires = lease.Created.Add(time.Duration(spec.Timeout))
 	}
+	surveys := s.surveyCopies(ctx, spec)
+	defer surveys.stop()
 	sandbox, err = p.Launch(ctx, spec, lease, func(progress core.Progress) {
 		s.broker.publish(core.Event{
 			Time: s.now(), Type: core.EventProgress, Provider: spec.Provider, Name: spec.Name, Progress: &progress,
@@ -96,20 +100,26 @@ func (s Sandboxes) Launch(ctx context.Context, spec core.Spec, opts LaunchOption
 	if err := s.recheckCount(ctx, p, sandbox); err != nil {
 		return core.Sandbox{}, err
 	}
+	if err := surveys.record(sandbox); err != nil && opts.Notice != nil {
+		opts.Notice(fmt.Sprintf("the state of the host directory was not recorded, so sb apply needs --force: %v", err))
+	}
 	s.announce(sandbox)
 	sandbox.Cost = s.costOf(sandbox)
 	return sandbox, nil
 }
 
-// prepare completes a launch with templates, checkpoints, the scope and the defaults, and validates it. requested is
-// the lifetime without the defaults. With an error it returns the spec as far as it was completed.
+// prepare completes a launch with templates, checkpoints, the scope and the defaults, and validates it. named is
+// LaunchOptions.Named. requested is the lifetime without the defaults. With an error it returns the spec as far as it
+// was completed.
 func (s *base) prepare(
-	ctx context.Context, spec core.Spec,
+	ctx context.Context, spec core.Spec, named bool,
 ) (complete core.Spec, defaultLimits []defaultLimit, requested core.Duration, err error) {
 	spec = spec.Clone()
-	for _, step := range []func(
-		*core.Spec,
-	) error{s.instantiate, func(spec *core.Spec) error { return s.inherit(ctx, spec) }, s.admit} {
+	// The directories of a checkpoint were checked when its sandbox was launched.
+	for _, step := range []func(*core.Spec) error{
+		s.instantiate, func(spec *core.Spec) error { return s.mountable(spec, named) },
+		func(spec *core.Spec) error { return s.inherit(ctx, spec) }, s.admit,
+	} {
 		if err := step(&spec); err != nil {
 			return spec, nil, 0, err
 		}
@@ -117,7 +127,10 @@ func (s *base) prepare(
 	defaultLimits, requested = s.defaultLimits(spec), spec.Timeout
 	spec = s.withDefaults(spec)
 	if spec.IdleTimeout == core.NoTimeout {
-		spec.IdleTimeout = 0 // no default comes any more
+		spec.IdleTimeout = 0 // no default replaces it
+	}
+	if spec.Pull == core.PullMissing {
+		spec.Pull = core.PullDefault // likewise
 	}
 	return spec, defaultLimits, requested, s.check(spec)
 }
@@ -219,7 +232,7 @@ func (s *base) checkCount(ctx context.Context, more int) error {
 		}
 		if len(listing.Sandboxes)+more > most {
 			return core.Errorf(
-				core.KindExhausted, "launch", "", "there are %d sandboxes already, the most that are allowed here", most,
+				core.KindExhausted, "launch", "", "the limit of %d sandboxes is reached", most,
 			).
 				WithHint("use one of them, or terminate one")
 		}
@@ -244,6 +257,6 @@ func (s *base) checkCount(ctx context.Context, more int) error {
 }
 
 func overQuota(field, requested, most string) error {
-	return core.Errorf(core.KindExhausted, "launch", "", "%s of %s is over the quota of %s", field, requested, most).
-		WithHint("ask for less, or raise it with: sb config set quotas.max_%s VALUE", field)
+	return core.Errorf(core.KindExhausted, "launch", "", "%s of %s exceeds the quota of %s", field, requested, most).
+		WithHint("request less, or raise the quota with: sb config set quotas.max_%s VALUE", field)
 }

@@ -79,6 +79,7 @@ func (s Sandboxes) End(ctx context.Context, ref string) (code *int, err error) {
 		if err != nil {
 			return err
 		}
+		s.forgetOrigins(sb)
 		s.announceEnd(sb)
 		return nil
 	})
@@ -145,7 +146,7 @@ func (s Sandboxes) SetTimeout(
 	}
 	if most > 0 && (timeout == 0 || timeout > most) {
 		return core.Sandbox{}, core.Errorf(
-			core.KindExhausted, "timeout", ref, "it is over the quota of %s", core.Duration(most),
+			core.KindExhausted, "timeout", ref, "it exceeds the quota of %s", core.Duration(most),
 		)
 	}
 	if err := s.scope.Policy.admitTimeout(timeout); err != nil {

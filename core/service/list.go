@@ -114,7 +114,7 @@ func late(ctx context.Context, err error, op, provider string, most time.Duratio
 		return err
 	}
 	return core.Errorf(core.KindTimeout, op, "", "no answer within %s", most).
-		WithHint("it has longer when it is asked alone: --provider %s", provider)
+		WithHint("to wait longer, use --provider %s", provider)
 }
 
 // listing collects answers, until all have arrived or until delivers.

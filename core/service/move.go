@@ -107,12 +107,12 @@ func (m *move) run(ctx context.Context, p core.Provider) error {
 	if omitted := strings.Join(m.source.Omitted, ", "); omitted != "" {
 		if !m.opts.Keep {
 			return core.Errorf(
-				core.KindUnsupported, "move", m.source.Name, "what %s keeps of it lacks its %s, which would be lost",
+				core.KindUnsupported, "move", m.source.Name, "%s did not store its %s, which would be lost",
 				m.source.Provider, omitted,
 			).
-				WithHint("--keep moves the rest and leaves it running")
+				WithHint("--keep moves the rest and keeps the sandbox")
 		}
-		m.warn("its %s is not known and was left out", omitted)
+		m.warn("its %s is unknown and was left out", omitted)
 	}
 	for _, name := range m.opts.Paths {
 		if !path.IsAbs(name) || path.Clean(name) == "/" {
@@ -156,7 +156,7 @@ func (m *move) run(ctx context.Context, p core.Provider) error {
 	}
 	if err := m.carry(ctx, p, to, spec, roots, deleted); err != nil {
 		if m.ended(ctx, p) {
-			err = errors.Join(err, fmt.Errorf("what was copied so far is in %s, and may not be all", m.result.Target.Ref()))
+			err = errors.Join(err, fmt.Errorf("the files copied so far are in %s, and may be incomplete", m.result.Target.Ref()))
 			return errors.Join(err, m.forget())
 		}
 		return errors.Join(err, m.undo(ctx))
@@ -201,6 +201,9 @@ func (m *move) carry(ctx context.Context, p, to core.Provider, spec core.Spec, r
 	for _, name := range m.tree.unreadable {
 		m.warn("%s cannot be read there and was left out", name)
 	}
+	if left := m.tree.left.warning(); left != "" {
+		m.warn("%s", left)
+	}
 	m.result.Files, m.result.Bytes, m.result.Digest = len(m.tree.sums), m.tree.bytes, m.tree.digest()
 	if len(m.source.Spec.Command) == 0 {
 		return nil
@@ -209,7 +212,7 @@ func (m *move) carry(ctx context.Context, p, to core.Provider, spec core.Spec, r
 	if err != nil {
 		return core.Wrap("move", "its command", err)
 	}
-	m.warn("its command was started again, as command %s: its end does not end the sandbox", process.ID())
+	m.warn("its entry command was restarted as command %s: the sandbox continues when it exits", process.ID())
 	return process.Close()
 }
 
@@ -277,7 +280,7 @@ func (m *move) spec(from, to core.Provider) (core.Spec, error) {
 	spec := m.source.Spec.Clone()
 	caps := to.Capabilities()
 	if m.opts.Name == "" && m.opts.To == m.source.Provider {
-		return spec, core.Errorf(core.KindUsage, "move", m.source.Name, "it needs a new name to stay at %s", m.opts.To).
+		return spec, core.Errorf(core.KindUsage, "move", m.source.Name, "a move within %s needs a new name", m.opts.To).
 			WithHint("add --name NAME")
 	}
 	spec.Provider, spec.Name, spec.Command, spec.Labels = m.opts.To, m.source.Name, nil, m.source.Labels
@@ -290,7 +293,7 @@ func (m *move) spec(from, to core.Provider) (core.Spec, error) {
 	}
 	if !spec.GPU.IsZero() && !caps.Can(core.CapGPU) {
 		return spec, core.Errorf(
-			core.KindUnsupported, "move", m.source.Name, "%s has no GPUs, and it has %s", m.opts.To, spec.GPU,
+			core.KindUnsupported, "move", m.source.Name, "%s has no GPUs, and the sandbox has %s", m.opts.To, spec.GPU,
 		).WithHint(`add --gpu "" to go without`)
 	}
 	if err := m.image(&spec, from.Capabilities(), caps); err != nil {
@@ -360,7 +363,7 @@ func (m *move) secrets(spec *core.Spec) error {
 	}
 	if len(missing) > 0 {
 		return core.Errorf(
-			core.KindUsage, "move", m.source.Name, "the values of secrets are not kept: %s must be given again",
+			core.KindUsage, "move", m.source.Name, "the values of secrets are not stored: %s must be passed again",
 			strings.Join(missing, ", "),
 		).
 			WithHint("add --secret %s", strings.Join(missing, " --secret "))
@@ -372,7 +375,7 @@ func (m *move) secrets(spec *core.Spec) error {
 func (m *move) drop(spec *core.Spec, caps core.Capabilities) {
 	for _, need := range spec.NeededFor() {
 		f := core.FieldNamed(need.Field)
-		left := f.Limit || f.Name == "persist" || f.Name == "modal"
+		left := f.Limit || f.Name == "persist" || f.Name == "modal" || f.Name == "pull"
 		if left && need.Capability != core.CapTimeout && !caps.Can(need.Capability) {
 			m.warn("%s does not support %s; it was left out", m.opts.To, need.Flag)
 			f.Clear(spec)

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,13 +50,33 @@ func (m *move) remembered() (moveState, error) {
 	return readMove(m.stateFile())
 }
 
-// readMove reads one state. For a missing file it returns the zero state.
+// moveCopy is the suffix of the copy of a state. The copy is replaced after the state is on the disk, so one of them is
+// whole.
+const moveCopy = ".copy"
+
+// readMove reads one state, or its copy if the file is lost or damaged. Without both it returns the zero state.
 func readMove(name string) (moveState, error) {
-	var state moveState
-	text, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
+	state, err := readMoveFile(name, "")
+	if err == nil {
 		return state, nil
 	}
+	copied, copyErr := readMoveFile(name, moveCopy)
+	switch {
+	case copyErr == nil:
+		return copied, nil
+	case errors.Is(err, fs.ErrNotExist) && errors.Is(copyErr, fs.ErrNotExist):
+		return moveState{}, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return moveState{}, copyErr
+	}
+	return moveState{}, err
+}
+
+// readMoveFile reads the file of a state, with a suffix. The error is fs.ErrNotExist if there is none, and KindConflict
+// if it is damaged.
+func readMoveFile(name, suffix string) (moveState, error) {
+	var state moveState
+	text, err := os.ReadFile(name + suffix)
 	if err != nil {
 		return state, err
 	}
@@ -66,10 +87,25 @@ func readMove(name string) (moveState, error) {
 		err = errors.New("it does not describe the move of its name")
 	}
 	if err != nil {
-		return moveState{}, core.Errorf(core.KindConflict, "move", "", "%s is damaged: %w", name, err).
+		return moveState{}, core.Errorf(core.KindConflict, "move", "", "%s is damaged: %w", name+suffix, err).
 			WithHint("find the unfinished target with \"sb ls\" and terminate it, then remove the file")
 	}
 	return state, nil
+}
+
+// moveFiles lists the files of states. A file may be lost, with its copy there.
+func (s *base) moveFiles() ([]string, error) {
+	found, err := filepath.Glob(filepath.Join(s.movesDir(), "*.json*"))
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, name := range found {
+		if name = strings.TrimSuffix(name, moveCopy); strings.HasSuffix(name, ".json") && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
 }
 
 // stateName is the name of the file with the state of a sandbox's move.
@@ -84,10 +120,17 @@ func (m *move) remember(state moveState) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+	if err := atomicfile.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	return atomicfile.WriteDurable(name, text, 0o600)
+	if err := atomicfile.WriteDurable(name, text, 0o600); err != nil {
+		return err
+	}
+	// Read first: the copy stays until the file is known to be whole.
+	if _, err := readMoveFile(name, ""); err != nil {
+		return err
+	}
+	return atomicfile.WriteDurable(name+moveCopy, text, 0o600)
 }
 
 func (m *move) forget() error {
@@ -105,7 +148,7 @@ func (s *base) moving(ctx context.Context, name string) (core.Sandbox, core.Prov
 	if s.movesDir() == "" {
 		return core.Sandbox{}, nil, none
 	}
-	files, err := filepath.Glob(filepath.Join(s.movesDir(), "*.json"))
+	files, err := s.moveFiles()
 	if err != nil {
 		return core.Sandbox{}, nil, none // the pattern is constant
 	}
@@ -131,9 +174,12 @@ func (s *base) moving(ctx context.Context, name string) (core.Sandbox, core.Prov
 	return core.Sandbox{}, nil, none
 }
 
+// forgetMove removes the copy first, so that a kill in between leaves no copy without its file.
 func forgetMove(name string) error {
-	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	for _, file := range []string{name + moveCopy, name} {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	return nil
 }
@@ -171,7 +217,7 @@ func (s *base) pruneMoves(ctx context.Context, opts PruneOptions, report *core.P
 	if s.movesDir() == "" {
 		return
 	}
-	names, err := filepath.Glob(filepath.Join(s.movesDir(), "*.json"))
+	names, err := s.moveFiles()
 	if err != nil {
 		return // the pattern is constant
 	}

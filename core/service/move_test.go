@@ -493,9 +493,9 @@ func TestMoveIsKnownBeforeItsTarget(t *testing.T) {
 	_, err = s.Sandboxes.Resolve(t.Context(), "plain/dev")
 	wantKind(t, err, core.KindNotFound)
 	// A sandbox of another owner with the same name is not the move's target.
-	other := interrupted(core.CurrentOwner("somebody"))
+	other := interrupted(core.CurrentOwner("other-user"))
 	if report, err := s.Prune(t.Context(), service.PruneOptions{}); err != nil || len(report.Sandboxes) != 0 {
-		t.Errorf("prune removes somebody's: %+v, %v", report, err)
+		t.Errorf("prune removes a foreign move: %+v, %v", report, err)
 	}
 	if left, err := os.ReadDir(filepath.Join(dir, "moves")); err != nil || len(left) != 0 {
 		t.Errorf("left are %v, %v", left, err)

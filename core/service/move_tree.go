@@ -38,8 +38,50 @@ type movedTree struct {
 	sums       map[string]string
 	bytes      int64
 	unreadable []string
-	roots      []string
-	report     func(done int64)
+	// left has the files that no copy carries, such as devices and sockets.
+	left   leftOut
+	roots  []string
+	report func(done int64)
+}
+
+// maxLeftNames bounds the files that leftOut keeps, because the sandbox chooses how many there are.
+const maxLeftNames = 1 << 16
+
+// leftNamed is the highest number of names in the warning.
+const leftNamed = 8
+
+// leftOut has the files that were left out of a copy.
+type leftOut struct {
+	names map[string]bool
+	order []string // the first names, as the archive has them
+	count int
+}
+
+func (l *leftOut) add(name string) {
+	if l.names[name] {
+		return
+	}
+	if l.names == nil {
+		l.names = map[string]bool{}
+	}
+	if l.count++; len(l.names) < maxLeftNames {
+		l.names[name] = true
+	}
+	if len(l.order) < leftNamed {
+		l.order = append(l.order, name)
+	}
+}
+
+// warning is a sentence about the files; "" without any.
+func (l *leftOut) warning() string {
+	if l.count == 0 {
+		return ""
+	}
+	text := strings.Join(l.order, ", ")
+	if more := l.count - len(l.order); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return "devices and sockets were left out: " + text
 }
 
 // copy copies the roots. Each root includes all below it; a slash at its end means the directory alone.
@@ -138,8 +180,8 @@ func gone(err error) error {
 	return err
 }
 
-// errBroken reports an archive that broke off within a file. No entry can follow that.
-var errBroken = errors.New("the archive broke off within a file")
+// errBroken reports an archive that ended within a file. No entry can follow that.
+var errBroken = errors.New("the archive ended within a file")
 
 // export writes the archive of Export for a path.
 func (t *movedTree) export(ctx context.Context, fsys core.FileSystem, id, root string, w *tar.Writer) (err error) {
@@ -160,9 +202,17 @@ func (t *movedTree) export(ctx context.Context, fsys core.FileSystem, id, root s
 		}
 		name := place(header.Name)
 		switch header.Typeflag {
-		case tar.TypeReg, tar.TypeDir, tar.TypeSymlink, tar.TypeLink:
-		default:
-			continue // devices and sockets are recreated by the programs that need them
+		case tar.TypeReg, tar.TypeDir, tar.TypeSymlink, tar.TypeFifo:
+		case tar.TypeLink:
+			if target := place(header.Linkname); t.left.names[target] {
+				t.left.add(name)
+				continue
+			}
+		case tar.TypeXGlobalHeader:
+			continue
+		default: // the programs that need devices and sockets make them
+			t.left.add(name)
+			continue
 		}
 		if _, twice := t.sums[name]; twice {
 			continue
@@ -201,6 +251,8 @@ func (t *movedTree) note(name string, header *tar.Header, content string) {
 		t.sums[name] = "link " + header.Linkname
 	case tar.TypeLink:
 		t.sums[name] = t.sums["/"+header.Linkname]
+	case tar.TypeFifo:
+		t.sums[name] = fmt.Sprintf("pipe %o", header.Mode&modeBits)
 	default:
 		t.sums[name] = fmt.Sprintf("file %o %s", header.Mode&modeBits, content)
 	}
@@ -214,8 +266,8 @@ func (t *movedTree) prove(ctx context.Context, fsys core.FileSystem, id string) 
 	}
 	for name, sum := range t.sums {
 		if got := there.sums[name]; got != sum {
-			return core.Errorf(core.KindConflict, "move", name, "it is not the same at the target: %q instead of %q", got, sum).
-				WithHint("the source was kept; something may write there: try again")
+			return core.Errorf(core.KindConflict, "move", name, "it differs at the target: %q instead of %q", got, sum).
+				WithHint("the source was kept; if a process writes there, stop it and try again")
 		}
 	}
 	return nil

@@ -11,7 +11,7 @@ func (s Policy) SetNetwork(ctx context.Context, ref string, network core.Network
 	args := map[string]any{"mode": network.Mode, "allow": network.Allow}
 	err = s.act(ctx, "policy set", ref, args, func(sb core.Sandbox, p core.Provider) error {
 		if network.Mode == core.NetworkDefault {
-			return core.Invalid("network", "no mode is named")
+			return core.Invalid("network", "the mode is missing")
 		}
 		if err := network.Validate(); err != nil {
 			return err

@@ -33,7 +33,7 @@ type Candidate struct {
 // Explain reports which provider Launch would choose for spec, without launching. It checks providers in placement
 // order. It does not contact providers whose Capabilities exclude the spec.
 func (s Sandboxes) Explain(ctx context.Context, spec core.Spec) (Placement, error) {
-	spec, defaultLimits, _, err := s.prepare(ctx, spec)
+	spec, defaultLimits, _, err := s.prepare(ctx, spec, true)
 	if err != nil {
 		return Placement{}, err
 	}
@@ -100,7 +100,7 @@ func (l *lazyProvider) consider(ctx context.Context, spec core.Spec, defaultLimi
 	}
 	// A check may have found that it can do less than providers of its kind can.
 	if !fits() {
-		c.Hint = "sb doctor says why"
+		c.Hint = "sb doctor shows the reason"
 		return c
 	}
 	if finder, ok := p.(core.SnapshotFinder); ok && spec.Snapshot != "" {

@@ -72,7 +72,7 @@ func (s *base) budget(spec *core.Spec, provider string, requested core.Duration)
 	if requested == core.NoTimeout || requested > longest {
 		return core.Errorf(core.KindExhausted, "launch", "", "a lifetime of %s at %s costs more than %v %s, which lasts %s",
 			requested, provider, spec.MaxCost, s.prices[provider].Currency, longest).
-			WithHint("ask for --timeout %s, or allow more with --max-cost", longest)
+			WithHint("use --timeout %s, or a larger --max-cost", longest)
 	}
 	if spec.Timeout <= 0 || spec.Timeout > longest {
 		spec.Timeout = longest
@@ -91,9 +91,9 @@ func (s *base) knowsPrices(spec core.Spec, provider string) error {
 		return err
 	}
 	return core.Errorf(
-		core.KindUsage, "launch", "", "what a sandbox at %s costs is not known, so --max-cost bounds nothing", provider,
+		core.KindUsage, "launch", "", "the price of a sandbox at %s is unknown, so --max-cost cannot limit it", provider,
 	).
-		WithHint("sb config get prices.%s, or bound it with --timeout", provider)
+		WithHint("see: sb config get prices.%s; or limit the lifetime with --timeout", provider)
 }
 
 // affordable returns how long a sandbox can live on the rest of its MaxCost at the highest rate, in whole seconds.
@@ -114,7 +114,7 @@ func (s *base) affordable(
 		return 0, true, core.Errorf(
 			core.KindExhausted, "cost", "", "%v %s is used up in less than a second", spec.MaxCost, prices.Currency,
 		).
-			WithHint("allow more with --max-cost, or ask for less")
+			WithHint("use a larger --max-cost, or request less")
 	}
 	return core.Duration(time.Duration(seconds) * time.Second), true, nil
 }

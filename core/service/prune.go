@@ -75,6 +75,7 @@ func (s *Service) Prune(ctx context.Context, opts PruneOptions) (report core.Pru
 		}
 	}
 	s.pruneMoves(ctx, opts, &report)
+	s.pruneOrigins(ctx, opts, listing)
 	if opts.Checkpoints {
 		if err := s.pruneCheckpoints(ctx, opts, &report); err != nil {
 			return report, err

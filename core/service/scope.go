@@ -47,8 +47,10 @@ type LaunchPolicy struct {
 	MaxTimeout core.Duration
 	MaxCPU     float64
 	MaxMemory  core.Bytes
-	// NoHostPaths refuses paths on the host: directories as volumes, and images in files.
+	// NoHostPaths refuses paths on the host, except those below HostPaths: directories as volumes, and images in files.
 	NoHostPaths bool
+	// HostPaths are absolute paths of directories.
+	HostPaths []string
 }
 
 // Within returns a view of s that is narrowed by scope. The labels add to those of s; the other fields replace those of
@@ -108,7 +110,7 @@ func (s *base) admit(spec *core.Spec) error {
 		return err
 	}
 	for i, volume := range spec.Volumes {
-		if !strings.HasPrefix(volume.Source, s.scope.VolumePrefix) {
+		if !volume.IsPath() && !strings.HasPrefix(volume.Source, s.scope.VolumePrefix) {
 			spec.Volumes[i].Source = s.scope.VolumePrefix + volume.Source
 		}
 	}
@@ -152,8 +154,11 @@ func (p LaunchPolicy) admit(spec *core.Spec) error {
 			return refuse("image", spec.Image, "images of registries")
 		}
 		for _, v := range spec.Volumes {
-			if strings.HasPrefix(v.Source, "/") || strings.HasPrefix(v.Source, ".") || strings.HasPrefix(v.Source, "~") {
-				return refuse("volume", v.Source, "named volumes")
+			if !v.IsPath() {
+				continue
+			}
+			if err := p.admitPath("volume", v.Source, v.Source); err != nil {
+				return err
 			}
 		}
 	}
@@ -173,6 +178,9 @@ func (p LaunchPolicy) admitNetwork(spec *core.Spec) error {
 			allowed[i] = string(mode)
 		}
 		return refuse("network", string(spec.Network.Mode), strings.Join(allowed, ", "))
+	}
+	if spec.Network.Host() && !slices.Contains(p.Networks, core.NetworkAllow) {
+		return refuse("network", core.AllowHost, "networks without the host")
 	}
 	return nil
 }

@@ -25,6 +25,8 @@ type Options struct {
 	Prices map[string]price.Table
 	// StateDir is where the audit log is kept; "" keeps none.
 	StateDir string
+	// HostPaths are the host directories that sandboxes may mount.
+	HostPaths HostPaths
 	// Logger receives failures that do not belong to an operation's result; nil discards them.
 	Logger *slog.Logger
 	// Now is the clock; nil is time.Now.
@@ -79,6 +81,7 @@ type base struct {
 	quotas        Quotas
 	defaults      core.Spec
 	templates     Templates
+	hostPaths     HostPaths
 	prices        map[string]price.Table
 	audit         *auditLog
 	broker        *broker
@@ -103,6 +106,7 @@ func New(opts Options) *Service {
 		quotas:    opts.Quotas,
 		defaults:  opts.Defaults,
 		templates: opts.Templates,
+		hostPaths: opts.HostPaths,
 		broker:    newBroker(),
 		log:       opts.Logger,
 		now:       opts.Now,

@@ -137,7 +137,7 @@ func TestPlacement(t *testing.T) {
 	one.caps.Has, one.lacks = append(one.caps.Has, core.CapDisk), core.CapDisk
 	if _, err := s.Sandboxes.Launch(t.Context(), core.Spec{Provider: "one", Disk: core.GiB}, LaunchOptions{}); !errors.Is(
 		err, core.KindUnsupported,
-	) || core.HintOf(err) != "sb doctor says why" {
+	) || core.HintOf(err) != "sb doctor shows the reason" {
 		t.Errorf("a disk that turns out not to be offered: %v, %s", err, core.HintOf(err))
 	}
 	one.down = core.Errorf(core.KindUnavailable, "check", "", "it is down").WithHint("start it")

@@ -65,11 +65,11 @@ func (s Sandboxes) Snapshot(
 func validateSnapshot(o core.SnapshotOptions) error {
 	switch {
 	case o.Name != "" && (core.HasControl(o.Name) || o.Name[0] == '-'):
-		return core.Invalid("name", "%q is no name for a snapshot", o.Name)
+		return core.Invalid("name", "%q is not a valid name for a snapshot", o.Name)
 	case o.TTL < 0 || o.TTL > 0 && o.TTL < time.Second || o.TTL > core.MaxLifetime:
 		return core.Invalid("ttl", "%s is not between one second and ten years", o.TTL)
 	case o.TTL != 0 && o.NoExpiry:
-		return core.Invalid("ttl", "it cannot be kept both for %s and without a limit", o.TTL)
+		return core.Invalid("ttl", "it cannot expire after %s and be kept without a limit", o.TTL)
 	case o.Path != "" && !path.IsAbs(o.Path):
 		return core.Invalid("path", "%q is not an absolute path", o.Path)
 	}

@@ -46,7 +46,7 @@ func wantKind(t *testing.T, err error, kind core.Kind) {
 func TestStoreOfWhichProvider(t *testing.T) {
 	svc, _, engine := keepers(t, service.Options{}, fake.KeeperOptions{})
 	ctx := t.Context()
-	_, err := svc.Stores.CreateVolume(ctx, "", "data", core.VolumeOptions{})
+	_, err := svc.Stores.CreateEnvironment(ctx, "", "data")
 	wantKind(t, err, core.KindUsage) // two could be meant
 	if !strings.Contains(core.HintOf(err), "use --provider cloud or engine") {
 		t.Errorf("the hint is %q", core.HintOf(err))
@@ -57,11 +57,15 @@ func TestStoreOfWhichProvider(t *testing.T) {
 	wantKind(t, err, core.KindUsage)
 	_, err = svc.Stores.CreateVolume(ctx, "cloud", "-data", core.VolumeOptions{})
 	wantKind(t, err, core.KindUsage)
-	for _, provider := range []string{"cloud", "engine"} {
-		if _, err := svc.Stores.CreateVolume(ctx, provider, "data", core.VolumeOptions{}); err != nil {
-			t.Fatal(err)
-		}
+	// A volume is where a launch would put the sandbox.
+	made, err := svc.Stores.CreateVolume(ctx, "", "data", core.VolumeOptions{})
+	if err != nil || made.Provider != "cloud" {
+		t.Fatalf("%+v, %v", made, err)
 	}
+	if _, err := svc.Stores.CreateVolume(ctx, "engine", "data", core.VolumeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, svc.Stores.RemoveVolume(ctx, "", "data"), core.KindUsage)
 	all, err := svc.Stores.Volumes(ctx, "")
 	if err != nil || len(all.Items) != 2 || all.Items[0].Provider != "cloud" {
 		t.Errorf("%+v, %v", all, err)
@@ -79,13 +83,60 @@ func TestStoreOfWhichProvider(t *testing.T) {
 	}
 }
 
+// TestVolumeUse follows a volume from its first sandbox to its removal.
+func TestVolumeUse(t *testing.T) {
+	cloud := fake.NewKeeper(fake.Options{
+		Name: "cloud", IDPrefix: "clo-", Also: []core.Capability{core.CapVolumes},
+	}, fake.KeeperOptions{})
+	svc := service.New(service.Options{Factories: []core.Factory{cloud.Factory()}})
+	defer func() { _ = svc.Close(); cloud.Shutdown() }()
+	ctx := t.Context()
+	for _, name := range []string{"data", "spare"} {
+		if _, err := svc.Stores.CreateVolume(ctx, "", name, core.VolumeOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sb, err := svc.Sandboxes.Launch(ctx, core.Spec{
+		Name: "dev", Volumes: []core.Volume{{Source: "data", Target: "/data", ReadOnly: true}},
+	}, service.LaunchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	use, err := svc.Stores.InspectVolume(ctx, "", "data")
+	if err != nil || len(use.UsedBy) != 1 || use.UsedBy[0].Name != "dev" || use.UsedBy[0].Target != "/data" ||
+		!use.UsedBy[0].ReadOnly {
+		t.Errorf("%+v, %v", use, err)
+	}
+	unused, err := svc.Stores.UnusedVolumes(ctx, "")
+	if err != nil || len(unused) != 1 || unused[0].Name != "spare" {
+		t.Errorf("unused: %+v, %v", unused, err)
+	}
+	wantKind(t, svc.Stores.RemoveVolume(ctx, "", "data"), core.KindConflict)
+	box, err := svc.Stores.OpenVolume(ctx, "", "spare", true, nil)
+	if err != nil || !box.Spec.Volumes[0].ReadOnly || box.Spec.Timeout <= 0 {
+		t.Errorf("opened: %+v, %v", box.Spec, err)
+	}
+	_, err = svc.Stores.OpenVolume(ctx, "", "absent", true, nil)
+	wantKind(t, err, core.KindNotFound)
+	_, err = svc.Stores.InspectVolume(ctx, "", "absent")
+	wantKind(t, err, core.KindNotFound)
+	for _, id := range []string{sb.ID, box.ID} {
+		if err := svc.Sandboxes.Terminate(ctx, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := svc.Stores.RemoveVolume(ctx, "", "data"); err != nil {
+		t.Error(err)
+	}
+}
+
 // The choice ignores a provider that is not set up, but not one that is down.
 func TestStoreWhereOthersAreNotSetUp(t *testing.T) {
 	svc, cloud, engine := keepers(t, service.Options{}, fake.KeeperOptions{})
 	ctx := t.Context()
 	down := core.Errorf(core.KindUnavailable, "cloud", "", "it is down")
 	cloud.Inject(fake.OpCheck, fake.Fault{Err: down, Times: 1})
-	_, err := svc.Stores.CreateVolume(ctx, "", "data", core.VolumeOptions{})
+	_, err := svc.Stores.CreateEnvironment(ctx, "", "data")
 	wantKind(t, err, core.KindUsage)
 	absent := core.Errorf(core.KindUnauthorized, "cloud", "", "%w", core.NotSetUp("there is no account"))
 	cloud.Inject(fake.OpCheck, fake.Fault{Err: absent})
@@ -113,7 +164,7 @@ func TestStoreOfConfiguredProvider(t *testing.T) {
 // Stored objects have no owner, so a service with a scope has no access to them.
 func TestStoresAreClosedToScopes(t *testing.T) {
 	svc, _, _ := keepers(t, service.Options{}, fake.KeeperOptions{})
-	scoped := svc.Within(service.Scope{Labels: map[string]string{"owner": "somebody"}})
+	scoped := svc.Within(service.Scope{Labels: map[string]string{"owner": "other-user"}})
 	_, err := scoped.Stores.Volumes(t.Context(), "cloud")
 	wantKind(t, err, core.KindUnauthorized)
 	wantKind(t, scoped.Stores.RemoveSecret(t.Context(), "cloud", "token"), core.KindUnauthorized)

@@ -52,10 +52,10 @@ func (s *base) instantiate(spec *core.Spec) error {
 			return given.Name == secret.Name
 		}) {
 			return core.Errorf(
-				core.KindUsage, "launch", name, "template %q wants the secret %s, which is not set in this environment", name,
+				core.KindUsage, "launch", name, "template %q needs the secret %s, which is not set in this environment", name,
 				secret.Name,
 			).
-				WithHint("export %s before sb starts, or give it to the launch", secret.Name)
+				WithHint("export %s before sb starts, or pass it to the launch", secret.Name)
 		}
 	}
 	spec.Template = ""

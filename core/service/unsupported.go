@@ -20,7 +20,7 @@ func (s *base) unsupported(provider, op, flag string, want core.Capability) erro
 	}
 	if want == core.CapCheckpoint || want == core.CapFork {
 		if caps, err := (Providers{s}).Capabilities(provider); err == nil && caps.Can(core.CapSnapshots) {
-			hints = append(hints, "here, sb snapshot saves the files alone")
+			hints = append(hints, "sb snapshot saves the files without the memory")
 		}
 	}
 	return e.WithHint("%s", strings.Join(hints, "; "))

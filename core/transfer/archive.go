@@ -80,7 +80,7 @@ func (c *copier) entries(archive io.Reader, take func(*tar.Reader, *tar.Header) 
 
 // until is a reader that fails once a context has ended.
 type until struct {
-	ctx context.Context //nolint:containedctx // an io.Reader has no other way to know it
+	ctx context.Context //nolint:containedctx // io.Reader takes no context
 	r   io.Reader
 }
 

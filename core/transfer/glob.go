@@ -37,7 +37,7 @@ func Expand(ctx context.Context, files Files, from Endpoint) ([]Endpoint, error)
 		return nil, err
 	}
 	if len(found) == 0 {
-		return nil, core.Errorf(core.KindNotFound, "copy", from.String(), "nothing fits the pattern")
+		return nil, core.Errorf(core.KindNotFound, "copy", from.String(), "no path matches the pattern")
 	}
 	endpoints := make([]Endpoint, len(found))
 	for i, name := range found {

@@ -76,7 +76,7 @@ func (c *copier) checkGit(target string) error {
 			return core.Errorf(
 				core.KindConflict, "copy", target, "it is in a %s that exists, and Git runs programs that are named there", gitName,
 			).
-				WithHint("--include-git writes to it all the same")
+				WithHint("--include-git writes to it anyway")
 		}
 	}
 	return nil

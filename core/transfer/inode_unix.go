@@ -18,3 +18,12 @@ func inodeOf(info fs.FileInfo) (id inode, several bool) {
 	}
 	return inode{uint64(st.Dev), st.Ino}, true //nolint:unconvert // the type depends on the system
 }
+
+// ownerOf returns the user and the group of a file.
+func ownerOf(info fs.FileInfo) (uid, gid int, known bool) {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, 0, false
+	}
+	return int(st.Uid), int(st.Gid), true
+}

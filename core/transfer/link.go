@@ -73,7 +73,7 @@ func (c *copier) followed(name string, info core.FileInfo) (string, core.FileInf
 			return name, info, err
 		}
 	}
-	return name, info, core.Errorf(core.KindUsage, "copy", from, "too many links lead to one another")
+	return name, info, core.Errorf(core.KindUsage, "copy", from, "too many links refer to each other")
 }
 
 // heirs maps a skipped file to its heir: the first copied name of the same file, which gets the content.

@@ -31,7 +31,7 @@ func checkMerge(dir *os.Root, tree string) error {
 // notEachOther returns the error for a directory that would replace another kind of file, or the reverse.
 func notEachOther(target string) error {
 	return core.Errorf(
-		core.KindConflict, "copy", target, "a directory and what is none, such as a link, cannot replace one another",
+		core.KindConflict, "copy", target, "a directory and another type, such as a link, cannot replace each other",
 	)
 }
 

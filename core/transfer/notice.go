@@ -9,10 +9,11 @@ import (
 type notice string
 
 const (
-	noticeKind    notice = "left out, for only files, directories and links are copied"
+	noticeKind    notice = "left out: only files, directories and links are copied"
 	noticeBits    notice = "copied without the setuid, setgid and sticky bits"
-	noticeGit     notice = "left out, for the target has its own; --include-git copies it"
-	noticeOutside notice = "copied as links that lead out of what was copied"
+	noticeGit     notice = "left out: the target has its own; --include-git copies it"
+	noticeOrigin  notice = "pushed, but not recorded: sb diff and sb apply do not know it"
+	noticeOutside notice = "copied as links that point outside the copy"
 )
 
 // noticed is the highest number of names in a notice.

@@ -4,6 +4,8 @@ import (
 	"archive/tar"
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"io/fs"
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/origin"
 )
 
 // push copies from this machine into a sandbox.
@@ -62,7 +65,8 @@ func (c *copier) push() (err error) {
 		}()
 	}
 	first := map[inode]string{}
-	return c.stream(func(w *tar.Writer) error {
+	c.pushed = map[string]origin.File{}
+	err = c.stream(func(w *tar.Writer) error {
 		for _, e := range entries {
 			if err := c.writeEntry(w, root, e, prefix, first); err != nil {
 				return err
@@ -70,6 +74,44 @@ func (c *copier) push() (err error) {
 		}
 		return nil
 	}, into)
+	if err == nil {
+		c.record(root.Name(), target, false)
+	}
+	return err
+}
+
+// originRecorder is the part of service.Files that records pushes.
+type originRecorder interface {
+	RecordOrigin(ctx context.Context, ref string, o origin.Origin) error
+}
+
+// record records what was pushed, so that Review can compare it. A push without a record is still a push.
+func (c *copier) record(source, target string, selected bool) {
+	recorder, can := c.Files.(originRecorder)
+	if !can || len(c.pushed) == 0 || len(c.pushed) > origin.MaxFiles {
+		return
+	}
+	o := origin.Origin{
+		Recorded: time.Now().UTC(), Exclude: c.Exclude, GitIgnore: c.GitIgnore, Files: c.pushed, Selected: selected,
+	}
+	var err error
+	if o.Target = path.Clean(target); !path.IsAbs(target) {
+		var info core.FileInfo
+		info, err = c.Stat(c.ctx, c.To.Sandbox, target)
+		o.Target = info.Path
+	}
+	if err == nil {
+		o.Source, err = filepath.Abs(source)
+	}
+	if err == nil {
+		o.Source, err = filepath.EvalSymlinks(o.Source)
+	}
+	if err == nil {
+		err = recorder.RecordOrigin(c.ctx, c.To.Sandbox, o)
+	}
+	if err != nil {
+		c.notices.add(noticeOrigin, target)
+	}
 }
 
 // hostFiles opens the pushed files: anywhere on this machine, or below Request.Root.
@@ -148,7 +190,16 @@ func (c *copier) pushFile(info fs.FileInfo, base string) (err error) {
 	if info.Mode()&specialBits != 0 {
 		c.notices.add(noticeBits, base)
 	}
-	return c.WriteFile(c.ctx, c.To.Sandbox, target, counted{c, f}, core.WriteOptions{Mode: info.Mode().Perm()})
+	sum := sha256.New()
+	content := io.TeeReader(counted{c, f}, sum)
+	err = c.WriteFile(c.ctx, c.To.Sandbox, target, content, core.WriteOptions{Mode: info.Mode().Perm()})
+	if err == nil && path.Base(path.Clean(target)) == filepath.Base(f.Name()) {
+		file := origin.FileOf(info)
+		file.Sum = hex.EncodeToString(sum.Sum(nil))
+		c.pushed = map[string]origin.File{filepath.Base(f.Name()): file}
+		c.record(filepath.Dir(f.Name()), path.Dir(path.Clean(target)), true)
+	}
+	return err
 }
 
 // entry is one file of a tree to copy.
@@ -219,7 +270,10 @@ func (c *copier) writeEntry(w *tar.Writer, root *os.Root, e entry, prefix string
 	if header.Typeflag == tar.TypeSymlink {
 		header.Linkname = filepath.ToSlash(e.link)
 	}
+	file := origin.FileOf(e.info)
+	file.Link = e.link
 	if !e.info.Mode().IsRegular() {
+		c.pushed[e.name] = file
 		return w.WriteHeader(header)
 	}
 	f, err := root.OpenFile(e.name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe put in its place must not block
@@ -234,6 +288,8 @@ func (c *copier) writeEntry(w *tar.Writer, root *os.Root, e entry, prefix string
 	if id, several := inodeOf(now); several {
 		if name, known := first[id]; known {
 			header.Typeflag, header.Linkname, header.Size = tar.TypeLink, name, 0
+			file.Sum = c.pushed[strings.TrimPrefix(strings.TrimPrefix(name, prefix), "/")].Sum
+			c.pushed[e.name] = file
 			return w.WriteHeader(header)
 		}
 		first[id] = header.Name
@@ -242,7 +298,13 @@ func (c *copier) writeEntry(w *tar.Writer, root *os.Root, e entry, prefix string
 	if err := w.WriteHeader(header); err != nil {
 		return err
 	}
-	n, err := io.CopyN(w, counted{c, f}, header.Size)
+	sum := sha256.New()
+	n, err := io.CopyN(io.MultiWriter(w, sum), counted{c, f}, header.Size)
+	if err == nil {
+		file = origin.FileOf(now)
+		file.Sum = hex.EncodeToString(sum.Sum(nil))
+		c.pushed[e.name] = file
+	}
 	if errors.Is(err, io.EOF) {
 		return core.Errorf(core.KindConflict, "copy", e.name, "it shrank to %d bytes while it was copied", n)
 	}

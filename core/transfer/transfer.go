@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/origin"
 )
 
 // Files has the methods of service.Files that a copy needs.
@@ -103,6 +104,8 @@ type copier struct {
 	total  int64
 
 	notices notices
+	// pushed are the files that a push has copied, by their path in the tree.
+	pushed map[string]origin.File
 }
 
 // count adds copied bytes.
@@ -153,8 +156,11 @@ func (c *copier) target(to Endpoint, base string, directory, content bool) (name
 	case err != nil && !errors.Is(err, core.KindNotFound):
 		return "", false, err
 	case err != nil && strings.HasSuffix(to.Path, "/") && !directory:
+		if _, err := c.Stat(c.ctx, to.Sandbox, "/"); err != nil {
+			return "", false, err // the sandbox is missing
+		}
 		return "", false, core.Errorf(core.KindNotFound, "copy", to.String(), "there is no such directory").
-			WithHint("make it first: sb fs mkdir -p %s %s", to.Sandbox, to.Path)
+			WithHint("create it first: sb fs mkdir -p %s %s", to.Sandbox, to.Path)
 	case err != nil:
 		return to.Path, false, nil
 	case !info.Mode.IsDir() && directory:
@@ -171,7 +177,7 @@ func (c *copier) target(to Endpoint, base string, directory, content bool) (name
 		return "", false, err
 	case err == nil && info.Mode.IsDir() != directory:
 		return "", false, core.Errorf(core.KindConflict, "copy", to.Sandbox+
-			":"+name, "a file and a directory cannot replace one another")
+			":"+name, "a file and a directory cannot replace each other")
 	}
 	return name, err == nil && info.Mode.IsDir(), nil
 }

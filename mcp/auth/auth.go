@@ -174,7 +174,7 @@ func (a *Authenticator) token(ctx context.Context, raw string) (Identity, error)
 		Scope string `json:"scope"`
 	}
 	if err := token.Claims(&claims); err != nil || token.Subject == "" {
-		return Identity{}, core.Errorf(core.KindUnauthorized, "mcp", "", "the token does not say whose it is")
+		return Identity{}, core.Errorf(core.KindUnauthorized, "mcp", "", "the token names no owner")
 	}
 	sum := sha256.Sum256([]byte(token.Issuer + "\x00" + token.Subject))
 	owner := "jwt-" + hex.EncodeToString(sum[:8])

@@ -61,7 +61,7 @@ func (c HostCheck) Known(host string) bool {
 // Check refuses a request for another host or from another origin.
 func (c HostCheck) Check(r *http.Request) error {
 	if host := hostname(r.Host); !c.Known(host) {
-		return core.Errorf(core.KindUnauthorized, "mcp", "", "the host %q is not served here; --allow-host names more", host)
+		return core.Errorf(core.KindUnauthorized, "mcp", "", "the host %q is not served; add it with --allow-host", host)
 	}
 	origin := r.Header.Get("Origin")
 	if origin == "" || slices.Contains(c.Origins, strings.ToLower(origin)) {
@@ -73,7 +73,9 @@ func (c HostCheck) Check(r *http.Request) error {
 		strings.EqualFold(u.Host, r.Host) {
 		return nil
 	}
-	return core.Errorf(core.KindUnauthorized, "mcp", "", "the origin %q is not allowed; --allow-origin names more", origin)
+	return core.Errorf(
+		core.KindUnauthorized, "mcp", "", "the origin %q is not allowed; add it with --allow-origin", origin,
+	)
 }
 
 // CrossOrigin lets a page of another origin, which Check has accepted, read the answer

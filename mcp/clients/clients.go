@@ -46,7 +46,7 @@ func (c Client) value(s Server) (any, error) {
 		return c.entry(s), nil
 	case c.remote == nil:
 		return nil, core.Errorf(
-			core.KindUnsupported, "mcp", "", "the configuration of %s takes only servers that it starts itself", c.Title,
+			core.KindUnsupported, "mcp", "", "%s supports only servers that it starts", c.Title,
 		).WithHint("leave --url out")
 	}
 	return c.remote(s), nil
@@ -167,7 +167,7 @@ func Find(name string) (Client, error) {
 	if near := core.Nearest(name, Names()); near != "" {
 		return Client{}, e.WithHint("did you mean %q?", near)
 	}
-	return Client{}, e.WithHint("the clients are %s; any other takes what --print shows", strings.Join(Names(), ", "))
+	return Client{}, e.WithHint("the clients are %s; for others use the output of --print", strings.Join(Names(), ", "))
 }
 
 // File returns the path of the client's configuration: the user's, or that of the directory project if it is not empty.

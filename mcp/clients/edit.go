@@ -87,9 +87,9 @@ func (c Client) change(file string, mask fs.FileMode, dryRun bool, edit func([]b
 	after, err := edit(before)
 	if err != nil {
 		return change, core.Errorf(
-			core.KindUsage, "mcp", file, "the configuration of %s cannot be understood, and was left alone: %w", c.Title, err,
+			core.KindUsage, "mcp", file, "the configuration of %s is invalid and was not changed: %w", c.Title, err,
 		).
-			WithHint("mend it, or add by hand what --print shows")
+			WithHint("correct it, or add the output of --print by hand")
 	}
 	change.Before, change.After, change.Changed = before, after, !bytes.Equal(before, after)
 	if dryRun {
@@ -102,7 +102,7 @@ func (c Client) change(file string, mask fs.FileMode, dryRun bool, edit func([]b
 		change.Backup = file + ".sb-" + time.Now().UTC().Format("20060102-150405.000000000")
 		if err := os.WriteFile(change.Backup, before, 0o600); err != nil { //nolint:gosec // beside the client's own file
 			return change, core.Errorf(
-				core.KindOf(err), "mcp", change.Backup, "no copy could be made, so nothing was changed: %w", err,
+				core.KindOf(err), "mcp", change.Backup, "no backup could be written, so nothing was changed: %w", err,
 			)
 		}
 	}
@@ -222,7 +222,7 @@ func (c Client) has(before []byte, s Server) (bool, error) {
 	for _, key := range append(append([]string{}, c.keys...), s.Name) {
 		object, ok := found.(map[string]any)
 		if !ok {
-			return false, errors.New("an object is expected at " + key)
+			return false, errors.New("expected an object at " + key)
 		}
 		if found, ok = object[key]; !ok {
 			return false, nil

@@ -21,11 +21,11 @@ func Tools(opts setup.Options) ([]tools.Tool, error) {
 	case setup.CodeSandboxMCP:
 		tools = codeSandboxTools()
 	default:
-		return nil, core.Errorf(core.KindUsage, "mcp", "", "there is no system %q to be compatible with", opts.Compat).
-			WithHint("there are %s", strings.Join(setup.Compats(), ", "))
+		return nil, core.Errorf(core.KindUsage, "mcp", "", "unknown system %q", opts.Compat).
+			WithHint("the systems are %s", strings.Join(setup.Compats(), ", "))
 	}
 	if len(opts.Toolsets)+len(opts.Tools) > 0 || opts.ReadOnly {
-		return nil, core.Errorf(core.KindUsage, "mcp", "", "tools cannot be chosen where another system's are served")
+		return nil, core.Errorf(core.KindUsage, "mcp", "", "--tools and --toolsets do not work with --compat")
 	}
 	return tools, nil
 }

@@ -32,7 +32,7 @@ func (o containerOut) Text() string {
 
 type containerFileIn struct {
 	ContainerID string `json:"container_id"`
-	Filename    string `json:"filename" jsonschema:"path in the container; missing directories are made"`
+	Filename    string `json:"filename" jsonschema:"path in the container; missing directories are created"`
 	Content     string `json:"content"`
 }
 
@@ -92,7 +92,7 @@ func dockerSandboxTools() []tools.Tool {
 		}),
 		tools.Define(tools.Tool{
 			Name: "export_dockerfile", Title: "Export a Dockerfile", ReadOnly: true, Idempotent: true,
-			Description: "Write a Dockerfile that repeats what was done in a container: its image, files and commands.",
+			Description: "Write a Dockerfile that repeats the commands that succeeded in a container, from its image.",
 		}, func(ctx context.Context, c *tools.Call, in containerIDIn) (tools.DockerfileOut, error) {
 			return tools.Dockerfile(ctx, c, tools.SandboxIn{Sandbox: in.ContainerID})
 		}),

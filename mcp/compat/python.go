@@ -78,7 +78,7 @@ func mcpSandboxTools() []tools.Tool {
 		}),
 		tools.Define(tools.Tool{
 			Name: "list_sandboxes", Title: "List sandboxes", ReadOnly: true, Idempotent: true,
-			Description: "List the sandboxes there are, to reuse one instead of creating another.",
+			Description: "List the existing sandboxes, to reuse one instead of creating another.",
 		}, func(ctx context.Context, c *tools.Call, _ tools.NoneIn) (modalListOut, error) {
 			found, err := tools.List(ctx, c, tools.ListIn{})
 			out := modalListOut{Sandboxes: []modalSandboxOut{}}
@@ -97,8 +97,7 @@ func mcpSandboxTools() []tools.Tool {
 		),
 		tools.Define(tools.Tool{
 			Name: "install_package_in_sandbox", Title: "Install a package", OpenWorld: true, Idempotent: true,
-			Description: "Begin to install a Python package in a sandbox. check_package_installation_status tells when it is " +
-				"done.",
+			Description: "Start to install a Python package in a sandbox. check_package_installation_status reports the result.",
 		}, func(ctx context.Context, c *tools.Call, in pyPackageIn) (pyInstallOut, error) {
 			soon := 2
 			result, err := tools.Install(
@@ -109,7 +108,7 @@ func mcpSandboxTools() []tools.Tool {
 		tools.Define(
 			tools.Tool{
 				Name: "check_package_installation_status", Title: "Is a package installed?", ReadOnly: true, Idempotent: true,
-				Description: "Say whether a package is installed in a sandbox, or still being installed.",
+				Description: "Report whether a package is installed in a sandbox, or still being installed.",
 			},
 			checkPackage,
 		),

@@ -159,7 +159,7 @@ func (s *Store) Find(id string) (Key, error) {
 			return key, nil
 		}
 	}
-	return Key{}, core.Errorf(core.KindUnauthorized, "key", "", "the API key is not valid any more")
+	return Key{}, core.Errorf(core.KindUnauthorized, "key", "", "the API key has expired or was revoked")
 }
 
 func hash(secret string) string {
@@ -214,7 +214,7 @@ func (s *Store) change(do func([]Key) ([]Key, error)) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lockTimeout)
 	defer cancel()
 	if _, err := lock.TryLockContext(ctx, lockPause); errors.Is(err, context.DeadlineExceeded) {
-		return core.Errorf(core.KindTimeout, "key", s.path, "another process holds the keys")
+		return core.Errorf(core.KindTimeout, "key", s.path, "another process has locked the keys")
 	} else if err != nil {
 		return core.Errorf(core.KindUnavailable, "key", s.path, "the keys cannot be locked: %w", err)
 	}

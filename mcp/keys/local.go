@@ -69,7 +69,7 @@ func readLocal(path string) (Local, error) {
 	data, err := io.ReadAll(io.LimitReader(f, maxLocal))
 	secret := strings.TrimSpace(string(data))
 	if err != nil || len(secret) < len(localPrefix)+26 || !strings.HasPrefix(secret, localPrefix) {
-		return Local{}, core.Errorf(core.KindUnavailable, "key", path, "the file holds no local key").
+		return Local{}, core.Errorf(core.KindUnavailable, "key", path, "the file contains no local key").
 			WithHint("remove %s: the next start makes a new key", path)
 	}
 	return Local{secret}, nil

@@ -40,7 +40,7 @@ func (f Files) Serve(response http.ResponseWriter, r *http.Request, g Grant) {
 	case (r.Method == http.MethodGet || r.Method == http.MethodHead) && !g.Write:
 		f.download(response, r, svc, g)
 	default:
-		http.Error(response, "this link is not for that", http.StatusMethodNotAllowed)
+		http.Error(response, "this link does not allow it", http.StatusMethodNotAllowed)
 	}
 }
 

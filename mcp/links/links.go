@@ -61,7 +61,7 @@ func (l *Links) Make(g Grant) (string, error) {
 
 // Check returns the grant of a token. Every invalid token gives the same error.
 func (l *Links) Check(token string, now time.Time) (Grant, error) {
-	refused := core.Errorf(core.KindNotFound, "link", "", "this link is not valid, or not any more")
+	refused := core.Errorf(core.KindNotFound, "link", "", "this link is invalid or has expired")
 	base := l.at.Load()
 	if base == nil {
 		return Grant{}, refused

@@ -3,6 +3,7 @@ package reply
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -31,35 +32,60 @@ type Clipped struct {
 
 // Clip renders a stream of total bytes in at most budget characters: its beginning head, its end, and a line between
 // them. The line names the number of missing bytes and the source of the whole. If the stream is not complete, a
-// character may be cut at either end.
+// character may be cut at either end. Another line counts replaced bytes; see Legible.
+// Escape sequences of terminals are removed.
 func Clip(head, end []byte, total int64, budget int, complete bool, whole string) Clipped {
 	if total == 0 {
 		return Clipped{}
 	}
-	if !IsTextRange(head, complete, complete && end == nil) || !IsTextRange(end, false, complete) {
-		return Clipped{Text: binaryNote(head, total, whole), Cut: true, Binary: true}
+	if !complete {
+		head, end = TrimStart(head), TrimEnd(end)
 	}
-	head = trimPartial(head)
+	if !complete || end != nil {
+		head = TrimEnd(head)
+	}
+	first, last, missing := ends(head, TrimStart(end), total, budget)
+	text, replaced, ok := Legible(first)
+	rest, more, restOK := Legible(last)
+	if !ok || !restOK {
+		note := fmt.Sprintf(
+			"[%d bytes that are not text, beginning with %x; complete: %s]", total, head[:min(len(head), 16)], whole,
+		)
+		return Clipped{Text: note, Cut: true, Binary: true}
+	}
+	text, rest = withoutEscapes(text), withoutEscapes(rest)
+	if missing > 0 {
+		text += fmt.Sprintf("\n[... %d of %d bytes are left out here; complete: %s ...]\n", missing, total, whole) + rest
+	}
+	if replaced += more; replaced > 0 {
+		text += ReplacedNote(replaced)
+	}
+	return Clipped{Text: text, Cut: missing > 0}
+}
+
+// withoutEscapes removes the terminal sequences for colors, cursor and titles (ECMA-48, 5.4 and 8.3.89). A model pays
+// for them and cannot use them. An incomplete sequence stays, so that it hides nothing after it.
+func withoutEscapes(text string) string {
+	if !strings.Contains(text, "\x1b") {
+		return text
+	}
+	return regexp.MustCompile(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(\x07|\x1b\\))`).ReplaceAllString(text, "")
+}
+
+// ends returns the parts of a stream that fit in budget characters, and the number of bytes between them. A nil end
+// means that head is the whole stream.
+func ends(head, end []byte, total int64, budget int) (first, last []byte, missing int64) {
 	if end == nil && utf8.RuneCount(head) <= budget {
-		return Clipped{Text: string(head)}
+		return head, nil, 0
 	}
 	if end == nil {
 		end = head
 	}
-	end = trimPartial(end)
-	first, last := FirstRunes(head, budget*3/5), lastRunes(end, budget*2/5)
-	missing := total - int64(len(first)+len(last))
-	if missing <= 0 {
-		return Clipped{Text: string(head)}
+	first, last = FirstRunes(head, budget*3/5), lastRunes(end, budget*2/5)
+	if missing = total - int64(len(first)+len(last)); missing <= 0 {
+		return head, nil, 0
 	}
-	note := fmt.Sprintf("\n[... %d of %d bytes are left out here; the whole: %s ...]\n", missing, total, whole)
-	return Clipped{Text: string(first) + note + string(last), Cut: true}
-}
-
-func binaryNote(head []byte, total int64, whole string) string {
-	return fmt.Sprintf(
-		"[%d bytes that are not text, beginning with %x; the whole: %s]", total, head[:min(len(head), 16)], whole,
-	)
+	return first, last, missing
 }
 
 // FirstRunes returns the beginning of data, at most n characters. It ends at a line's end where that loses little.

@@ -54,8 +54,38 @@ func FuzzClip(f *testing.F) {
 		if n := utf8.RuneCountInString(got.Text); n > budget+200 {
 			t.Fatalf("%d characters for a budget of %d", n, budget)
 		}
-		if !got.Cut && got.Text != string(trimPartial([]byte(text))) {
+		whole := string(TrimEnd(TrimStart([]byte(text))))
+		if !got.Cut && IsText([]byte(whole)) && !strings.Contains(whole, "\x1b") && got.Text != whole {
 			t.Fatal("text is missing, and Cut is false")
 		}
 	})
+}
+
+// A few bytes that are not UTF-8 hide no text, wherever they are.
+func TestClipReplacesBytes(t *testing.T) {
+	log := strings.Repeat("all is well\n", 300_000) + "FAILED\n"
+	for _, at := range []int{0, 100, len(log) - 8, len(log) - 1} {
+		data := []byte(log)
+		data[at] = 0xe9
+		got := Clip(data[:captureSide], data[len(data)-captureSide:], int64(len(data)), 1000, true, "sandbox://x")
+		if got.Binary || !strings.Contains(got.Text, "FAILED") || !strings.Contains(got.Text, "\uFFFD") ||
+			!strings.HasSuffix(got.Text, ReplacedNote(1)) {
+			t.Errorf("byte %d: %q", at, got.Text)
+		}
+	}
+	for _, short := range []string{"caf\xe9 au lait", "one\x00two three", "at the end \xe9"} {
+		got := Clip([]byte(short), nil, int64(len(short)), 1000, true, "sandbox://x")
+		if got.Cut || got.Binary || !strings.HasSuffix(got.Text, ReplacedNote(1)) {
+			t.Errorf("%q: %+v", short, got)
+		}
+	}
+	const colors = "\x1b]0;title\a\x1b[1;31mFAILED\x1b[0m\x1b[K \x1b]8;;http://x\x1b\\link \x1b]0;no end\nlast"
+	got := Clip([]byte(colors), nil, int64(len(colors)), 1000, true, "sandbox://x")
+	if got.Text != "FAILED link \x1b]0;no end\nlast" {
+		t.Errorf("colors: %q", got.Text)
+	}
+	binary := bytes.Repeat([]byte{0x7f, 'E', 'L', 'F', 0, 0, 1, 0xff}, 10)
+	if got = Clip(binary, nil, int64(len(binary)), 1000, true, "sandbox://x"); !got.Binary || !got.Cut {
+		t.Errorf("a binary: %+v", got)
+	}
 }

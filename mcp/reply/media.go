@@ -2,6 +2,7 @@ package reply
 
 import (
 	"bytes"
+	"fmt"
 	"mime"
 	"net/http"
 	"path"
@@ -18,7 +19,7 @@ func MimeOf(name string, beginning []byte) string {
 	if sniffed != "text/plain" && sniffed != "application/octet-stream" && sniffed != "text/xml" {
 		return sniffed
 	}
-	text := IsText(beginning)
+	_, _, text := Legible(TrimEnd(beginning))
 	if sniffed = "text/plain"; !text {
 		sniffed = "application/octet-stream"
 	}
@@ -34,7 +35,7 @@ func IsPicture(mimeType string) bool {
 	return mimeType == "image/png" || mimeType == "image/jpeg" || mimeType == "image/gif"
 }
 
-// IsText reports whether data is text for a model: UTF-8 without NUL. A character may be cut at either end.
+// IsText reports whether data is UTF-8 without NUL. A character may be cut at either end.
 func IsText(data []byte) bool { return IsTextRange(data, false, false) }
 
 // IsTextRange is IsText for a range. begins and ends report that no character is cut at that side.
@@ -48,8 +49,29 @@ func IsTextRange(data []byte, begins, ends bool) bool {
 	return bytes.IndexByte(data, 0) < 0 && utf8.Valid(data)
 }
 
-// trimPartial removes a partial character at the beginning and at the end.
-func trimPartial(data []byte) []byte { return TrimEnd(TrimStart(data)) }
+// legible is how many bytes of text there are for each byte that is not UTF-8, at least.
+const legible = 8
+
+// Legible returns data as text for a model. It replaces bytes that are not UTF-8, and NUL, by U+FFFD and counts them.
+// It returns false for data that has too many of them to be text.
+func Legible(data []byte) (text string, replaced int, ok bool) {
+	var b strings.Builder
+	for rest := data; len(rest) > 0; {
+		r, width := utf8.DecodeRune(rest)
+		if r == 0 || r == utf8.RuneError && width == 1 {
+			r = utf8.RuneError
+			replaced++
+		}
+		b.WriteRune(r)
+		rest = rest[width:]
+	}
+	return b.String(), replaced, replaced <= len(data)/legible
+}
+
+// ReplacedNote is the line about replaced bytes.
+func ReplacedNote(replaced int) string {
+	return fmt.Sprintf("\n[bytes that are not UTF-8, shown as \uFFFD: %d]", replaced)
+}
 
 // TrimStart removes a partial character at the beginning.
 func TrimStart(data []byte) []byte {

@@ -335,7 +335,7 @@ func (s *Table) Settle(left *Session) {
 		}
 		wg.Go(func() {
 			if err := s.Service.Sandboxes.Terminate(ctx, ref); err != nil && !errors.Is(err, core.KindNotFound) {
-				s.Log.WarnContext(ctx, "a sandbox of a client that is gone is left", "sandbox", ref, "error", err)
+				s.Log.WarnContext(ctx, "a sandbox of a disconnected client could not be terminated", "sandbox", ref, "error", err)
 			}
 		})
 	}

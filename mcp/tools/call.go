@@ -33,7 +33,6 @@ type Host struct {
 
 	Secrets  secrets
 	launched launched
-	written  writtenFiles
 	running  runningExecs
 	pictures reply.Pictures
 }
@@ -112,8 +111,8 @@ func (c *Call) Use(ctx context.Context, ref string) (core.Sandbox, error) {
 // Find is Resolve without secrets, for calls that show no content. It also accepts a name without the server's prefix.
 func (c *Call) Find(ctx context.Context, ref string) (core.Sandbox, error) {
 	if ref == "" {
-		return core.Sandbox{}, core.Errorf(core.KindUsage, "resolve", "", "no sandbox is named").
-			WithHint("sandbox_list shows the sandboxes; sandbox_launch makes one")
+		return core.Sandbox{}, core.Errorf(core.KindUsage, "resolve", "", "no sandbox was given").
+			WithHint("sandbox_list shows the sandboxes; sandbox_launch creates one")
 	}
 	sb, err := c.Service.Sandboxes.Resolve(ctx, ref)
 	if errors.Is(err, core.KindNotFound) {
@@ -125,7 +124,7 @@ func (c *Call) Find(ctx context.Context, ref string) (core.Sandbox, error) {
 			return prefixed, nil
 		}
 		err = core.Errorf(core.KindNotFound, "resolve", ref, "there is no sandbox %q", ref).
-			WithHint("sandbox_list shows the sandboxes; sandbox_launch makes one")
+			WithHint("sandbox_list shows the sandboxes; sandbox_launch creates one")
 	}
 	return sb, err
 }

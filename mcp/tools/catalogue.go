@@ -46,7 +46,7 @@ func Select(opts setup.Options) ([]Tool, error) {
 	})
 	if len(tools) == 0 {
 		return nil, core.Errorf(core.KindUsage, "mcp", "", "no tool is left to serve").
-			WithHint("read-only leaves those that change nothing; take more toolsets")
+			WithHint("read-only serves only tools that change nothing; add toolsets")
 	}
 	return tools, nil
 }

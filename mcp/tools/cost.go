@@ -44,16 +44,16 @@ func (o costOut) Text() string {
 		lines = append(lines, "total: "+core.Cost{Amount: o.Totals[currency], Currency: currency}.String())
 	}
 	if len(lines) == 0 {
-		lines = append(lines, "nothing has cost anything")
+		lines = append(lines, "no costs")
 	}
 	return strings.Join(append(lines, o.Failures...), "\n")
 }
 
 func costTools() []Tool {
 	return []Tool{Define(Tool{
-		Name: "sandbox_cost", Title: "What sandboxes cost", Toolset: setup.Lifecycle, Extra: true, ReadOnly: true,
+		Name: "sandbox_cost", Title: "Costs of sandboxes", Toolset: setup.Lifecycle, Extra: true, ReadOnly: true,
 		Idempotent:  true,
-		Description: "Sum what sandboxes have cost until now, at least. Only providers with prices cost anything.",
+		Description: "Sum the costs of sandboxes so far. Only providers with prices have costs.",
 	}, cost)}
 }
 

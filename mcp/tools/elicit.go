@@ -35,7 +35,8 @@ func (c *Call) confirm(ctx context.Context, id, question string) error {
 	}
 	if _, can := server.ClientSessionFromContext(ctx).(server.SessionWithElicitation); !can &&
 		!server.IsModernRequest(ctx) {
-		return core.Errorf(core.KindUnsupported, id, "", "the user has to be asked, and cannot be over this transport").
+		return core.Errorf(core.KindUnsupported, id, "", "this needs the user's consent, and this transport cannot "+
+			"request it").
 			WithHint("connect over stdio or streamable HTTP; or start the server with --no-confirm, which never asks")
 	}
 	answer := server.ElicitationResponse(c.Request.Params.InputResponses, id)
@@ -55,5 +56,5 @@ func (c *Call) confirm(ctx context.Context, id, question string) error {
 		return nil
 	}
 	return core.Errorf(core.KindCanceled, id, "", "the user did not agree").
-		WithHint("do not try it again without being told to")
+		WithHint("do not retry it unless the user requests it")
 }

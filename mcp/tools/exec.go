@@ -21,7 +21,7 @@ type ExecIn struct {
 	Stdin   string            `json:"stdin,omitempty" jsonschema:"input for the command"`
 	Open    bool              `json:"keep_stdin_open,omitempty" jsonschema:"leave stdin open so that exec_wait can send more"`
 	Timeout int               `json:"timeout_seconds,omitempty" jsonschema:"end the command after that long"`
-	Wait    *int              `json:"wait_seconds,omitempty" jsonschema:"answer within that time; the command keeps running"`
+	Wait    *int              `json:"wait_seconds,omitempty" jsonschema:"answer within that time, or sooner; the command keeps running"`
 	Detach  bool              `json:"background,omitempty" jsonschema:"answer at once and leave it running"`
 	Budget  int               `json:"max_output,omitempty" jsonschema:"characters of output in the reply"`
 }
@@ -62,12 +62,12 @@ func execTools() []Tool {
 		}, RunExec),
 		Define(Tool{
 			Name: "exec_wait", Title: "Wait for a command", Toolset: setup.Exec, OpenWorld: true,
-			Description: "Wait for a command that was started before, read what it wrote and how it ended, or send it input. " +
-				"Works after a restart of the server, and for commands that others started.",
+			Description: "Wait for a command, read its output and result, or send it input. Works after a restart of the " +
+				"server, and for commands that others started.",
 		}, waitExec),
 		Define(Tool{
 			Name: "exec_kill", Title: "End a command", Toolset: setup.Exec, Destructive: true, Idempotent: true,
-			Description: "Send a signal to a running command and say what became of it.",
+			Description: "Send a signal to a running command and report the result.",
 		}, killExec),
 		Define(Tool{
 			Name: "run_code", Title: "Run code", Toolset: setup.Exec, Destructive: true, OpenWorld: true,
@@ -77,12 +77,13 @@ func execTools() []Tool {
 	}
 }
 
-// deadline returns the soft deadline of a call: the given seconds, or the server's default.
-func (c *Call) deadline(seconds *int) time.Duration {
-	if seconds == nil {
+// deadline returns the soft deadline of a call: the given seconds, at most the server's. A client may give up on a
+// longer call, and cancel its command.
+func (c *Call) deadline(wanted *int) time.Duration {
+	if wanted == nil {
 		return c.Host.Options.SoftDeadline
 	}
-	return time.Duration(min(max(*seconds, 0), maxWaitSeconds)) * time.Second
+	return min(max(seconds(*wanted), 0), c.Host.Options.SoftDeadline)
 }
 
 // seconds converts a number of seconds. It clamps at a century, since longer times overflow nanoseconds.
@@ -90,9 +91,6 @@ func seconds(n int) time.Duration {
 	const century = 100 * 365 * 24 * 3600
 	return time.Duration(min(max(n, -century), century)) * time.Second
 }
-
-// maxWaitSeconds bounds wait_seconds.
-const maxWaitSeconds = 3600
 
 // Budget returns the number of characters for a reply; 0 selects the server's default.
 func (c *Call) Budget(requested int) int {
@@ -212,14 +210,14 @@ func (c *Call) Code(ctx context.Context, ref string, x Execution, spec core.Spec
 	x.once = true
 	result, err := c.Execute(ctx, sb, x)
 	if err == nil && result.Running {
-		result.Note += " Its sandbox was made for it; terminate that when it is done."
+		result.Note += " It runs in a sandbox of its own: terminate that sandbox when it is done."
 		return result, nil
 	}
 	// A canceled request ends the sandbox, too. If that fails, the lease ends it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	if endErr := c.terminate(ctx, sb); endErr != nil {
-		c.Host.Log.WarnContext(ctx, "a sandbox for one run is left", "sandbox", sb.ID, "error", endErr)
+		c.Host.Log.WarnContext(ctx, "the sandbox of a single run could not be terminated", "sandbox", sb.ID, "error", endErr)
 	}
 	return result, err
 }

@@ -41,6 +41,7 @@ type ReadOut struct {
 	MIMEType   string `json:"mime_type"`
 	URI        string `json:"uri" jsonschema:"resource with the whole file"`
 	Redacted   bool   `json:"redacted,omitempty" jsonschema:"values of secrets were taken out of the content"`
+	Replaced   int    `json:"replaced,omitempty" jsonschema:"bytes that are not UTF-8, shown as U+FFFD"`
 
 	extra []mcp.Content
 }
@@ -50,28 +51,31 @@ func (o ReadOut) Attachments() []mcp.Content { return o.extra }
 
 // Text implements texter.
 func (o ReadOut) Text() string {
-	switch {
-	case o.Encoding == "none":
+	switch o.Encoding {
+	case "none":
 		return fmt.Sprintf(
-			"%s: %d bytes of %s, not text. base64: true returns bytes; the whole: %s", o.Path, o.Size, o.MIMEType, o.URI,
+			"%s: %d bytes of %s, not text. base64: true returns bytes; complete: %s", o.Path, o.Size, o.MIMEType, o.URI,
 		)
-	case o.Encoding == "image":
+	case "image":
 		return fmt.Sprintf("%s: %s, %d bytes; the original: %s", o.Path, o.MIMEType, o.Size, o.URI)
-	case o.NextOffset > 0:
-		return fmt.Sprintf(
-			"%s\n[... %d more bytes; continue with offset %d ...]", o.Content, o.Size-o.NextOffset, o.NextOffset,
-		)
 	}
-	return o.Content
+	text := o.Content
+	if o.Replaced > 0 {
+		text += reply.ReplacedNote(o.Replaced)
+	}
+	if o.NextOffset > 0 {
+		text += fmt.Sprintf("\n[... %d more bytes; continue with offset %d ...]", o.Size-o.NextOffset, o.NextOffset)
+	}
+	return text
 }
 
 // WriteIn is the input of file_write.
 type WriteIn struct {
 	Sandbox    string `json:"sandbox" jsonschema:"id or name"`
-	Path       string `json:"path" jsonschema:"missing directories are made"`
+	Path       string `json:"path" jsonschema:"missing directories are created"`
 	Content    string `json:"content"`
 	Base64     bool   `json:"base64,omitempty" jsonschema:"content is base64 of the bytes"`
-	Append     bool   `json:"append,omitempty" jsonschema:"add to the file instead of replacing it"`
+	Append     bool   `json:"append,omitempty" jsonschema:"append to the file instead of replacing it"`
 	Executable bool   `json:"executable,omitempty"`
 }
 
@@ -126,11 +130,7 @@ type FilesOut struct {
 func (o FilesOut) Text() string {
 	var b strings.Builder
 	for _, e := range o.Entries {
-		fmt.Fprintf(&b, "%s %10d %s %s", e.Mode, e.Size, e.Modified.UTC().Format("2006-01-02 15:04"), e.Path)
-		if e.Link != "" {
-			b.WriteString(" -> " + e.Link)
-		}
-		b.WriteByte('\n')
+		b.WriteString(e.String() + "\n")
 	}
 	if missing := o.Total - len(o.Entries); missing > 0 {
 		fmt.Fprintf(&b, "and %d more: list a directory below, or use exec with find\n", missing)
@@ -141,18 +141,24 @@ func (o FilesOut) Text() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// maxEntries bounds the files of one listing.
-const maxEntries = 500
+// String returns a line as of "ls -l".
+func (e fileEntry) String() string {
+	line := fmt.Sprintf("%s %10d %s %s", e.Mode, e.Size, e.Modified.UTC().Format("2006-01-02 15:04"), e.Path)
+	if e.Link != "" {
+		line += " -> " + e.Link
+	}
+	return line
+}
 
 func fileTools() []Tool {
 	return []Tool{
 		Define(Tool{
 			Name: "file_read", Title: "Read a file", Toolset: setup.Files, ReadOnly: true, Idempotent: true,
-			Description: "Read a file of a sandbox: text as text, pictures as pictures, other bytes as base64 when asked for.",
+			Description: "Read a file of a sandbox: text as text, pictures as pictures, other bytes as base64 on request.",
 		}, ReadFile),
 		Define(Tool{
 			Name: "file_write", Title: "Write a file", Toolset: setup.Files, Destructive: true,
-			Description: "Create or replace a file of a sandbox, at once.",
+			Description: "Create or replace a file of a sandbox, atomically.",
 		}, WriteFile),
 		Define(Tool{
 			Name: "file_list", Title: "List files", Toolset: setup.Files, ReadOnly: true, Idempotent: true,
@@ -164,7 +170,7 @@ func fileTools() []Tool {
 		}, RemoveFile),
 		Define(Tool{
 			Name: "file_mkdir", Title: "Make a directory", Toolset: setup.Files, Extra: true, Idempotent: true,
-			Description: "Make a directory of a sandbox, with its parents. file_write also makes missing directories.",
+			Description: "Create a directory of a sandbox, with its parents. file_write also creates missing directories.",
 		}, makeDir),
 	}
 }
@@ -229,7 +235,7 @@ func (c *Call) readRange(ctx context.Context, sb core.Sandbox, in ReadIn, out *R
 	}
 	if skipped < in.Offset {
 		return core.Errorf(
-			core.KindUsage, "read", "", "offset %d is behind the end of %s, which has %d bytes", in.Offset, out.Path, skipped,
+			core.KindUsage, "read", "", "offset %d is after the end of %s, which has %d bytes", in.Offset, out.Path, skipped,
 		)
 	}
 	budget := c.Budget(in.Budget)
@@ -251,19 +257,24 @@ func (c *Call) readRange(ctx context.Context, sb core.Sandbox, in ReadIn, out *R
 	switch {
 	case in.Base64:
 		out.Encoding, out.Content = "base64", base64.StdEncoding.EncodeToString(data)
-	case !reply.IsTextRange(data, in.Offset == 0, ends):
-		out.Encoding = "none"
-		out.extra = append(out.extra, fileLink(sb, out.Path, out.MIMEType, out.Size))
-		return nil
 	default:
 		out.Encoding = "text"
-		begin := len(data) - len(reply.TrimStart(data))
+		begin := 0
+		if in.Offset > 0 {
+			begin = len(data) - len(reply.TrimStart(data))
+		}
 		fitting := reply.FirstRunes(data[begin:], budget)
 		ends = ends && begin+len(fitting) == len(data)
 		if !ends {
 			fitting = reply.TrimEnd(fitting)
 		}
-		out.Content, data = string(fitting), data[:begin+len(fitting)]
+		var ok bool
+		if out.Content, out.Replaced, ok = reply.Legible(fitting); !ok {
+			out.Encoding, out.Content, out.Replaced = "none", "", 0
+			out.extra = append(out.extra, fileLink(sb, out.Path, out.MIMEType, out.Size))
+			return nil
+		}
+		data = data[:begin+len(fitting)]
 	}
 	if !ends {
 		out.NextOffset = in.Offset + int64(len(data))
@@ -315,7 +326,6 @@ func WriteFile(ctx context.Context, c *Call, in WriteIn) (WriteOut, error) {
 		return WriteOut{}, err
 	}
 	c.Host.Changed(sb, name)
-	c.Host.written.add(sb.ID, name)
 	return WriteOut{Path: name, Bytes: len(data), URI: FileURI(sb.ID, name)}, nil
 }
 
@@ -340,9 +350,13 @@ func ListFiles(ctx context.Context, c *Call, in PathIn) (FilesOut, error) {
 		}
 	}
 	out := FilesOut{Entries: []fileEntry{}, Total: len(infos)}
-	for _, info := range infos[:min(len(infos), maxEntries)] {
+	left := c.Budget(0)
+	for _, info := range infos {
 		entry := entryOf(info)
 		entry.Path, entry.Link = c.Host.Secrets.Clean(sb.ID, entry.Path), c.Host.Secrets.Clean(sb.ID, entry.Link)
+		if left -= utf8.RuneCountInString(entry.String()) + 1; left < 0 && len(out.Entries) > 0 {
+			break
+		}
 		out.Entries = append(out.Entries, entry)
 	}
 	return out, nil
@@ -359,7 +373,7 @@ func entryOf(info core.FileInfo) fileEntry {
 		kind = "link"
 	}
 	return fileEntry{
-		Path: info.Path, Type: kind, Size: info.Size, Mode: info.Mode.String(), Modified: info.ModTime, Link: info.Link,
+		Path: info.Path, Type: kind, Size: info.Size, Mode: core.ModeText(info.Mode), Modified: info.ModTime, Link: info.Link,
 	}
 }
 

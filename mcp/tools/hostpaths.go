@@ -73,7 +73,7 @@ func (c *Call) hostPath(ctx context.Context, name string) (root *os.Root, relati
 	return nil, "", core.Errorf(
 		core.KindUnauthorized, "transfer", "", "%s is outside the directories that are open to this server", name,
 	).
-		WithHint("open are %s", strings.Join(dirs, ", "))
+		WithHint("the open directories are %s", strings.Join(dirs, ", "))
 }
 
 // openBelow opens the directory that contains a path. A relative path is resolved in the first directory. root is nil

@@ -129,18 +129,18 @@ func lifecycleTools() []Tool {
 			return c.Service.Sandboxes.Resume(ctx, ref)
 		}),
 		Define(Tool{
-			Name: "sandbox_timeout", Title: "Change when a sandbox ends", Toolset: setup.Lifecycle, Extra: true,
+			Name: "sandbox_timeout", Title: "Set the remaining lifetime", Toolset: setup.Lifecycle, Extra: true,
 			Idempotent:  true,
-			Description: "Make a sandbox end so long from now, also when this client is gone by then.",
+			Description: "Set the remaining lifetime of a sandbox, counted from now. It applies even if this client is gone.",
 		}, setTimeout),
 		Define(Tool{
-			Name: "sandbox_stats", Title: "What a sandbox uses", Toolset: setup.Lifecycle, Extra: true, ReadOnly: true,
+			Name: "sandbox_stats", Title: "Resource usage of a sandbox", Toolset: setup.Lifecycle, Extra: true, ReadOnly: true,
 			Idempotent:  true,
 			Description: "Measure processor time, memory, processes and disk of a sandbox.",
 		}, measure),
 		Define(Tool{
 			Name: "exec_list", Title: "List commands", Toolset: setup.Lifecycle, Extra: true, ReadOnly: true, Idempotent: true,
-			Description: "List the commands that were run in a sandbox, by anybody, with their ids.",
+			Description: "List the commands that were run in a sandbox, by all users, with their ids.",
 		}, ListExecs),
 		Define(Tool{
 			Name: "snapshot", Title: "Save a sandbox", Toolset: setup.Lifecycle, Extra: true, OpenWorld: true,
@@ -149,8 +149,8 @@ func lifecycleTools() []Tool {
 		Define(Tool{
 			Name: "dockerfile", Title: "Write a Dockerfile", Toolset: setup.Lifecycle, Extra: true, ReadOnly: true,
 			Idempotent: true,
-			Description: "Write a Dockerfile that repeats what was done in a sandbox: its image, the files that file_write " +
-				"wrote, and the commands that succeeded.",
+			Description: "Write a Dockerfile with the image, the small text files and the successful commands of a sandbox. " +
+				"Comments name other files that differ; \"sb export dockerfile NAME -o DIR\" adds them.",
 		}, Dockerfile),
 	}
 }

@@ -38,8 +38,8 @@ func (o LinkOut) Text() string {
 func linkTools() []Tool {
 	return []Tool{Define(Tool{
 		Name: "file_link", Title: "Link to a file", Toolset: setup.Links, Extra: true, OpenWorld: true,
-		Description: "Make a link by which anybody who has it can download one file of a sandbox, or upload it, for a " +
-			"while. Only a server over HTTP has links.",
+		Description: "Create a temporary link to download or upload one file of a sandbox. Anyone with the link can use " +
+			"it. Only a server over HTTP has links.",
 	}, makeLink)}
 }
 

@@ -42,7 +42,7 @@ type denialsOut struct {
 
 func (o denialsOut) Text() string {
 	if len(o.Denied) == 0 {
-		return "nothing was refused"
+		return "no refused connections"
 	}
 	var lines []string
 	for _, d := range o.Denied {
@@ -74,11 +74,11 @@ func networkTools() []Tool {
 	return []Tool{
 		Define(Tool{
 			Name: "ports", Title: "Published ports", Toolset: setup.Network, Extra: true, ReadOnly: true, Idempotent: true,
-			Description: "Say where the published ports of a sandbox can be reached.",
+			Description: "Show the addresses of a sandbox's published ports.",
 		}, ports),
 		Define(Tool{
 			Name: "connect_token", Title: "Token to connect", Toolset: setup.Network, Extra: true, OpenWorld: true,
-			Description: "Make a token with which one can connect to a port of a sandbox that is not open to everybody.",
+			Description: "Create a token for connections to a port of a sandbox that is not public.",
 		}, connectToken),
 		Define(Tool{
 			Name: "network_set", Title: "Change the network", Toolset: setup.Network, Extra: true, Destructive: true,
@@ -88,7 +88,7 @@ func networkTools() []Tool {
 		Define(Tool{
 			Name: "denied_connections", Title: "Refused connections", Toolset: setup.Network, Extra: true, ReadOnly: true,
 			Idempotent:  true,
-			Description: "List what a sandbox wanted to connect to and its network policy refused, the latest first.",
+			Description: "List the connections that a sandbox's network policy refused, the latest first.",
 		}, denied),
 	}
 }
@@ -122,7 +122,7 @@ func ports(ctx context.Context, c *Call, in SandboxIn) (portsOut, error) {
 		return out, err
 	}
 	if !sb.State.Live() {
-		return out, core.Errorf(core.KindConflict, "ports", sb.Name, "the sandbox does not run: it is %s", sb.State)
+		return out, core.Errorf(core.KindConflict, "ports", sb.Name, "the sandbox is not running: it is %s", sb.State)
 	}
 	tunnels, err := c.Service.Ports.Tunnels(ctx, sb.Ref())
 	for _, t := range tunnels {

@@ -15,7 +15,7 @@ type InstallIn struct {
 	Packages []string `json:"packages" jsonschema:"names, with versions where they matter: pandas==2.2.0"`
 	Manager  string   `json:"manager,omitempty" enum:"pip|npm|apt" default:"pip"`
 	Index    string   `json:"index_url,omitempty" jsonschema:"package index to use instead of the usual one"`
-	Wait     *int     `json:"wait_seconds,omitempty" jsonschema:"answer after that long even when it is not done"`
+	Wait     *int     `json:"wait_seconds,omitempty" jsonschema:"answer within that time, or sooner, even when it is not done"`
 }
 
 // StatusIn is the input of packages_status.
@@ -50,7 +50,7 @@ func packageTools() []Tool {
 		Define(Tool{
 			Name: "packages_status", Title: "Is a package installed?", Toolset: setup.Packages, Extra: true, ReadOnly: true,
 			Idempotent:  true,
-			Description: "Say whether a package is installed in a sandbox, and which version.",
+			Description: "Report whether a package is installed in a sandbox, and which version.",
 		}, PackageStatus),
 	}
 }
@@ -142,7 +142,7 @@ func PackageStatus(ctx context.Context, c *Call, in StatusIn) (StatusOut, error)
 	}
 	if result.ExitCode != nil && *result.ExitCode > 125 { // no such program: the status is unknown
 		return StatusOut{}, core.Errorf(
-			core.KindUnsupported, "packages_status", "", "%s cannot be asked: %s", argv[0],
+			core.KindUnsupported, "packages_status", "", "%s failed: %s", argv[0],
 			strings.TrimSpace(result.Message+" "+result.Stderr),
 		)
 	}

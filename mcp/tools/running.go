@@ -264,7 +264,7 @@ func (c *Call) finished(sb core.Sandbox, id string, e *runningExec, x Execution)
 	if e.err != nil {
 		if c.Host.Context.Err() != nil {
 			return ExecResult{}, core.Errorf(
-				core.KindUnavailable, "exec", "", "the server is ending; command %s keeps running in %s", id, sb.Name,
+				core.KindUnavailable, "exec", "", "the server is stopping; command %s keeps running in %s", id, sb.Name,
 			)
 		}
 		return ExecResult{}, e.err
@@ -309,7 +309,8 @@ func outputLink(sb core.Sandbox, id string, stream core.Stream, binary bool, siz
 		kind = "application/octet-stream"
 	}
 	link := mcp.NewResourceLink(execURI(sb.ID, id, stream), string(stream)+" of command "+id,
-		"All that the command wrote and the journal kept. Add ?offset=N&limit=N for a range of bytes, ?grep=TEXT for "+
+		"The output of the command, as far as the journal kept it. Add ?offset=N&limit=N for a range of bytes, "+
+			"?grep=TEXT for "+
 			"matching lines.", kind)
 	link.Size = &size
 	return link

@@ -20,6 +20,7 @@ type LaunchIn struct {
 	Name       string            `json:"name,omitempty" spec:"name"`
 	Provider   string            `json:"provider,omitempty" spec:"provider" jsonschema:"where it runs: auto, local, docker, modal; auto takes the first that can do what is asked"`
 	Image      string            `json:"image,omitempty" spec:"image"`
+	Pull       string            `json:"pull,omitempty" spec:"pull"`
 	Template   string            `json:"template,omitempty" spec:"template"`
 	Snapshot   string            `json:"snapshot,omitempty" spec:"snapshot"`
 	Checkpoint string            `json:"checkpoint,omitempty" spec:"checkpoint"`
@@ -158,7 +159,7 @@ type TerminateOut struct {
 func (o TerminateOut) Text() string {
 	text := "terminated: " + strings.Join(o.Terminated, ", ")
 	if len(o.Terminated) == 0 {
-		text = "nothing was there to terminate"
+		text = "no sandboxes to terminate"
 	}
 	if len(o.Others) > 0 {
 		text += "\nother servers launched for this user: " + strings.Join(o.Others, ", ")
@@ -170,8 +171,8 @@ func sandboxTools() []Tool {
 	return []Tool{
 		Define(Tool{
 			Name: "sandbox_launch", Title: "Launch a sandbox", Toolset: setup.Sandboxes, OpenWorld: true,
-			Description: "Make an isolated Linux machine and wait until commands can run in it. Everything is optional. " +
-				"Returns its id. Reuse a running one (sandbox_list) where that is enough.",
+			Description: "Create an isolated Linux machine, wait until commands can run in it, and return its id. All " +
+				"arguments are optional. Reuse a running one (sandbox_list) if possible.",
 		}, Launch),
 		Define(Tool{
 			Name: "sandbox_list", Title: "List sandboxes", Toolset: setup.Sandboxes, ReadOnly: true, Idempotent: true,
@@ -180,7 +181,7 @@ func sandboxTools() []Tool {
 		Define(Tool{
 			Name: "sandbox_terminate", Title: "Terminate a sandbox", Toolset: setup.Sandboxes, Destructive: true,
 			Idempotent:  true,
-			Description: "End a sandbox and remove all its files. Pull what is needed first.",
+			Description: "End a sandbox and remove all its files. Pull the files that you need first.",
 		}, Terminate),
 	}
 }
@@ -314,7 +315,7 @@ func List(ctx context.Context, c *Call, in ListIn) (ListOut, error) {
 func Terminate(ctx context.Context, c *Call, in TerminateIn) (TerminateOut, error) {
 	out := TerminateOut{Terminated: []string{}}
 	if in.All == (in.Sandbox != "") {
-		return out, core.Errorf(core.KindUsage, "terminate", "", "name one sandbox, or say all: true")
+		return out, core.Errorf(core.KindUsage, "terminate", "", "name one sandbox, or set all: true")
 	}
 	if !in.All {
 		sb, err := c.Find(ctx, in.Sandbox)
@@ -380,6 +381,5 @@ func (c *Call) terminate(ctx context.Context, sb core.Sandbox) error {
 	c.Session.Release(ref)
 	c.Host.launched.forget(ref)
 	c.Host.Secrets.forget(sb.ID)
-	c.Host.written.forget(sb.ID)
 	return nil
 }

@@ -72,6 +72,9 @@ func settle(s *jsonschema.Schema, t reflect.Type, strict bool) {
 		settle(property, field.Type, strict)
 		if of := field.Tag.Get("spec"); of != "" && property.Description == "" {
 			property.Description = core.FieldNamed(of).Help()
+			for _, choice := range core.FieldNamed(of).Choices {
+				property.Enum = append(property.Enum, choice)
+			}
 		}
 		if choices := field.Tag.Get("enum"); choices != "" {
 			target := property
@@ -105,7 +108,8 @@ func (s *Schema) Decode(arguments json.RawMessage, into any) error {
 	if err := decoder.Decode(&value); err != nil {
 		return core.Errorf(core.KindUsage, "arguments", "", "the arguments are not JSON: %s", err)
 	}
-	if _, changed := wholeNumbers(value); changed {
+	_, changed := wholeNumbers(value)
+	if idAsText(s.Root, value) || changed {
 		var err error
 		if arguments, err = json.Marshal(value); err != nil {
 			return core.Errorf(core.KindUsage, "arguments", "", "the arguments cannot be read: %s", err)
@@ -182,6 +186,21 @@ func wholeNumbers(value any) (_ any, changed bool) {
 		}
 	}
 	return value, changed
+}
+
+// idAsText rewrites a whole number for exec_id as text, since models send 1 for "1". It reports whether it did.
+func idAsText(s *jsonschema.Schema, value any) bool {
+	const name = "exec_id"
+	arguments, _ := value.(map[string]any)
+	number, ok := arguments[name].(json.Number)
+	if !ok || s.Properties[name] == nil || s.Properties[name].Type != "string" {
+		return false
+	}
+	if _, err := number.Int64(); err != nil {
+		return false
+	}
+	arguments[name] = number.String()
+	return true
 }
 
 func checkObject(name string, s *jsonschema.Schema, value map[string]any) error {

@@ -20,6 +20,7 @@ func TestArguments(t *testing.T) {
 		Env   map[string]string `json:"env,omitempty"`
 		Kind  string            `json:"kind,omitempty" enum:"one|two" default:"one"`
 		Deep  *inner            `json:"deep,omitempty"`
+		Exec  string            `json:"exec_id,omitempty"`
 	}
 	s := schemaOf[in](true)
 	for _, test := range []struct{ arguments, wants string }{
@@ -40,6 +41,7 @@ func TestArguments(t *testing.T) {
 		{`{"must":"x","kind":"three"}`, `must be one of "one", "two", not "three"`},
 		{`{"must":"x","deep":{}}`, `the argument "deep.name" is missing`},
 		{`{"must":"x","cuont":1}`, `there is no argument "cuont"`},
+		{`{"must":"x","exec_id":1.5}`, `the argument "exec_id" must be a string, not a number`},
 		{`[1]`, `the arguments must be an object, not an array`},
 		{`{"must"`, `not JSON`},
 	} {
@@ -55,6 +57,9 @@ func TestArguments(t *testing.T) {
 	if err := s.Decode(json.RawMessage(`{"must":"<1.0>","count":3.0e1}`), &read); err != nil || read.Count != 30 ||
 		read.Must != "<1.0>" {
 		t.Errorf("a whole number with a point: %+v, %v", read, err)
+	}
+	if err := s.Decode(json.RawMessage(`{"must":"x","exec_id":12}`), &read); err != nil || read.Exec != "12" {
+		t.Errorf("a number as exec_id: %+v, %v", read, err)
 	}
 	if err := s.Decode(json.RawMessage(`{"must":5}`), new(in)); core.HintOf(err) != "must: what it is" {
 		t.Errorf("the hint is %q", core.HintOf(err))

@@ -68,16 +68,16 @@ func stateTools() []Tool {
 	return []Tool{
 		Define(Tool{
 			Name: "sandbox_fork", Title: "Fork a sandbox", Toolset: setup.State, Extra: true,
-			Description: "Make a second sandbox that continues from a running one's state, with its processes and memory.",
+			Description: "Copy a running sandbox, with its processes and memory.",
 		}, fork),
 		Define(Tool{
 			Name: "checkpoint", Title: "Checkpoint a sandbox", Toolset: setup.State, Extra: true,
-			Description: "Keep the memory and files of a running sandbox under a name; sandbox_launch continues from it.",
+			Description: "Save the memory and files of a running sandbox under a name; sandbox_launch continues from it.",
 		}, checkpoint),
 		Define(Tool{
 			Name: "checkpoint_list", Title: "List checkpoints", Toolset: setup.State, Extra: true, ReadOnly: true,
 			Idempotent:  true,
-			Description: "List the checkpoints that there are.",
+			Description: "List the checkpoints.",
 		}, listCheckpoints),
 		Define(Tool{
 			Name: "checkpoint_remove", Title: "Remove a checkpoint", Toolset: setup.State, Extra: true, Destructive: true,

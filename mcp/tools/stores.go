@@ -44,20 +44,19 @@ func storeTools() []Tool {
 	return []Tool{
 		Define(Tool{
 			Name: "volume_list", Title: "List volumes", Toolset: setup.Stores, Extra: true, ReadOnly: true, Idempotent: true,
-			Description: "List the volumes that providers keep; sandbox_launch mounts them by name.",
+			Description: "List the volumes at providers; sandbox_launch mounts them by name.",
 		}, listVolumes),
 		Define(Tool{
 			Name: "volume_create", Title: "Create a volume", Toolset: setup.Stores, Extra: true,
-			Description: "Make an empty volume, which outlives sandboxes.",
+			Description: "Create an empty volume, which outlives sandboxes.",
 		}, createVolume),
 		Define(Tool{
 			Name: "volume_remove", Title: "Remove a volume", Toolset: setup.Stores, Extra: true, Destructive: true,
-			Description: "Remove a volume with all that is on it.",
+			Description: "Remove a volume and its files.",
 		}, removeVolume),
 		Define(Tool{
 			Name: "secret_list", Title: "List secrets", Toolset: setup.Stores, Extra: true, ReadOnly: true, Idempotent: true,
-			Description: "List the secrets that providers keep, by name, without values; sandbox_launch takes them as " +
-				"secret_names.",
+			Description: "List the names of secrets at providers, without values; pass them to sandbox_launch as secret_names.",
 		}, listSecrets),
 	}
 }
@@ -78,7 +77,7 @@ func createVolume(ctx context.Context, c *Call, in keptIn) (kept, error) {
 }
 
 func removeVolume(ctx context.Context, c *Call, in keptIn) (removedOut, error) {
-	if err := c.confirm(ctx, "volume_remove", "Remove volume "+in.Name+" with all that is on it?"); err != nil {
+	if err := c.confirm(ctx, "volume_remove", "Remove volume "+in.Name+" and its files?"); err != nil {
 		return removedOut{}, err
 	}
 	return removedOut{in.Name}, c.Service.Stores.RemoveVolume(ctx, in.Provider, in.Name)

@@ -130,7 +130,7 @@ func Pull(ctx context.Context, c *Call, in PullIn) (TransferOut, error) {
 		return TransferOut{}, core.Errorf(
 			core.KindConflict, "pull", "", "%s exists already", filepath.Join(root.Name(), relative),
 		).
-			WithHint("say replace: true, or name another path")
+			WithHint("set replace: true, or choose another path")
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return TransferOut{}, core.Errorf(core.KindUnauthorized, "pull", "", "%s: %w", in.Local, err)
 	}
@@ -167,12 +167,12 @@ func keepsGit(root *os.Root, relative string) error {
 			return err
 		})
 		if err != nil {
-			return core.Errorf(core.KindUnauthorized, "pull", "", "%s cannot be looked through: %w", relative, err)
+			return core.Errorf(core.KindUnauthorized, "pull", "", "%s cannot be searched: %w", relative, err)
 		}
 	}
 	if refused {
 		return core.Errorf(
-			core.KindConflict, "pull", "", "%s is or holds a .git, which is not replaced by what a sandbox has",
+			core.KindConflict, "pull", "", "%s is or contains a .git, which files of a sandbox do not replace",
 			filepath.Join(root.Name(), relative),
 		).
 			WithHint("name another path")

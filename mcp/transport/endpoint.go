@@ -26,7 +26,7 @@ type Endpoint struct {
 	Lease time.Duration
 	Log   *slog.Logger
 	// Context ends when the server does. Go starts a function in the background; the server waits for it.
-	Context context.Context //nolint:containedctx // calls go on without the request that brought them
+	Context context.Context //nolint:containedctx // calls outlive their request
 	Go      func(func())
 
 	Metrics metrics

@@ -70,7 +70,7 @@ func (l *legacyHTTP) post(w http.ResponseWriter, r *http.Request, message json.R
 		sayJSON(
 			w, http.StatusBadRequest,
 			l.endpoint.encode(
-				r.Context(), mcp.NewJSONRPCError(mcp.NewRequestId(nil), mcp.PARSE_ERROR, "the body is no message", nil),
+				r.Context(), mcp.NewJSONRPCError(mcp.NewRequestId(nil), mcp.PARSE_ERROR, "the body is not a message", nil),
 			),
 		)
 		return
@@ -169,7 +169,7 @@ func (l *legacyHTTP) get(w http.ResponseWriter, r *http.Request) {
 	}
 	out, from := s.Find(last)
 	if out == nil {
-		http.Error(w, "the event of "+mcp.HeaderLastEventID+" is not known, or not any more", http.StatusBadRequest)
+		http.Error(w, "the event of "+mcp.HeaderLastEventID+" is unknown or has expired", http.StatusBadRequest)
 		return
 	}
 	reader, _ := out.attach()

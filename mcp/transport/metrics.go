@@ -77,7 +77,7 @@ func (w *Web) metrics() http.Handler {
 			return float64(value())
 		}))
 	}
-	gauge("sb_mcp_sessions", "Clients that are there.", w.endpoint.Sessions.Count)
-	gauge("sb_mcp_running_commands", "Commands whose output the server holds.", w.endpoint.RunningCommands)
+	gauge("sb_mcp_sessions", "Connected clients.", w.endpoint.Sessions.Count)
+	gauge("sb_mcp_running_commands", "Commands whose output the server keeps.", w.endpoint.RunningCommands)
 	return promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})
 }

@@ -25,11 +25,11 @@ func (w *Web) authenticated(next http.Handler) http.Handler {
 			return
 		case err != nil:
 			w.endpoint.Log.WarnContext(r.Context(), "authentication", "error", err)
-			http.Error(response, "who this is cannot be found out now", http.StatusServiceUnavailable)
+			http.Error(response, "the identity cannot be verified now", http.StatusServiceUnavailable)
 			return
 		case identity.NoTools && r.URL.Path != "/metrics",
 			w.Auth.Required() && !identity.Metrics && r.URL.Path == "/metrics":
-			http.Error(response, "this key is not for that", http.StatusForbidden)
+			http.Error(response, "the scope of this key does not allow it", http.StatusForbidden)
 			return
 		}
 		if !w.limits.Allow(identity, r) {
@@ -49,7 +49,7 @@ func (w *Web) file(response http.ResponseWriter, r *http.Request) {
 		err = w.Auth.Known(grant.Key)
 	}
 	if err != nil {
-		http.Error(response, "this link is not valid, or not any more", http.StatusNotFound)
+		http.Error(response, "this link is invalid or has expired", http.StatusNotFound)
 		return
 	}
 	if !w.limits.Allow(auth.Identity{Key: grant.Key}, r) {
@@ -76,7 +76,7 @@ func (w *Web) observed(next http.Handler) http.Handler {
 		begin := time.Now()
 		patient := &patientWriter{ResponseWriter: response, control: http.NewResponseController(response)}
 		defer func() {
-			if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // the very value
+			if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // compared by identity
 				w.endpoint.Log.ErrorContext(r.Context(), "a request panicked", "panic", p)
 				if patient.status == 0 {
 					http.Error(patient, "internal error", http.StatusInternalServerError)
@@ -147,7 +147,7 @@ func (w *Web) body(next http.Handler) http.Handler {
 			return
 		}
 		if err != nil {
-			http.Error(response, "the body did not come", http.StatusRequestTimeout)
+			http.Error(response, "the body was not received", http.StatusRequestTimeout)
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(data))

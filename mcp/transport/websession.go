@@ -19,7 +19,7 @@ type webSession struct {
 	peer   *peer
 	// owner is the only permitted user of the session.
 	owner  string
-	ctx    context.Context //nolint:containedctx // calls continue without the request that brought them
+	ctx    context.Context //nolint:containedctx // calls outlive their request
 	cancel context.CancelFunc
 	// closed is closed when the session ends; calls under way still belong to it.
 	closed chan struct{}
@@ -51,7 +51,7 @@ func (l *legacyHTTP) begin(ctx context.Context, identity auth.Identity) (*webSes
 	defer l.mu.Unlock()
 	if l.ending {
 		s.cancel()
-		return nil, core.Errorf(core.KindUnavailable, "mcp", "", "the server ends")
+		return nil, core.Errorf(core.KindUnavailable, "mcp", "", "the server is stopping")
 	}
 	if err := l.endpoint.Protocol.RegisterSession(ctx, s.peer.own); err != nil {
 		s.cancel()

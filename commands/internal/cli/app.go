@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"os/user"
 	"path/filepath"
 	"sync"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/commands/iostreams"
 	"github.com/seed-0724f904/sb/configs"
+	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers"
 	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/setup"
@@ -100,18 +102,46 @@ func openService(app *App) (*service.Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	hostPaths, err := hostPaths(app, paths, config.HostPaths)
+	if err != nil {
+		return nil, err
+	}
 	return service.New(service.Options{
-		Actor: app.Actor, StateDir: paths.State, Defaults: config.Defaults, Quotas: config.Quotas,
+		HostPaths: hostPaths,
+		Actor:     app.Actor, StateDir: paths.State, Defaults: config.Defaults, Quotas: config.Quotas,
 		Prices: config.PriceTables(), Templates: TemplatesIn(TemplateDir(paths), app.LookupEnv),
 		Factories: providers.Builtin(providers.Options{
 			StateDir: paths.State, CacheDir: paths.Cache, Runtime: config.Local.Runtime,
 			SaveInterval: time.Duration(config.Local.SaveInterval), FreezeAfter: time.Duration(config.Local.FreezeAfter),
-			LogLimit: config.Local.LogLimit,
+			LogLimit: config.Local.LogLimit, Registries: config.Images.Registries,
+			MaxImages: config.Images.MaxSize,
+			PipIndex:  config.Packages.PipIndex, AptMirror: config.Packages.AptMirror,
+			NPMRegistry: config.Packages.NPMRegistry,
 			Docker: providers.Docker{
 				Host: config.Docker.Host, Image: config.Docker.Image, Runtime: config.Docker.Runtime, GPUs: config.Docker.GPUs,
-				Guest: config.Docker.Guest, Mounts: filepath.SplitList(config.Docker.Mounts),
-				LookupEnv: app.LookupEnv,
+				Guest: config.Docker.Guest, LookupEnv: app.LookupEnv,
 			},
 		}),
 	}), nil
+}
+
+// hostPaths returns the host directories that sandboxes may mount. setting is that of host_paths.
+func hostPaths(app *App, paths configs.Paths, setting string) (service.HostPaths, error) {
+	dir, err := filepath.Abs(".")
+	if err != nil {
+		return service.HostPaths{}, core.Errorf(core.KindUsage, "start", "", "the current directory cannot be read: %w", err)
+	}
+	allowed := service.HostPaths{Dir: dir, Own: []string{paths.State, paths.Cache, filepath.Dir(paths.Config)}}
+	if home, _ := app.LookupEnv("HOME"); filepath.IsAbs(home) {
+		allowed.Homes = append(allowed.Homes, home)
+	}
+	if account, err := user.Current(); err == nil && filepath.IsAbs(account.HomeDir) {
+		allowed.Homes = append(allowed.Homes, account.HomeDir)
+	}
+	for _, entry := range filepath.SplitList(setting) {
+		if entry != "" {
+			allowed.Allowed = append(allowed.Allowed, allowed.Absolute(entry))
+		}
+	}
+	return allowed, nil
 }

@@ -30,10 +30,10 @@ type EnvFlags struct {
 
 // Register adds the flags of variables and secrets.
 func (f *EnvFlags) Register(flags *pflag.FlagSet) {
-	flags.StringArrayVarP(&f.Env, "env", "e", nil, "set `KEY=VALUE`, or pass KEY on from this environment (repeatable)")
+	flags.StringArrayVarP(&f.Env, "env", "e", nil, "set `KEY=VALUE`, or copy KEY from this environment (repeatable)")
 	flags.StringSliceVar(
 		&f.PassEnv, "pass-env", nil,
-		"pass on `NAMES` of this environment that are set, as secrets (comma separated, repeatable)",
+		"set the variables `NAMES` that this environment has, as secrets (comma separated, repeatable)",
 	)
 	flags.StringArrayVar(&f.EnvFiles, "env-file", nil, "read KEY=VALUE lines from `FILE` (repeatable)")
 	flags.StringArrayVar(&f.Secrets, "secret", nil, "set a secret: `KEY` from this environment, or KEY=@FILE (repeatable)")
@@ -41,7 +41,7 @@ func (f *EnvFlags) Register(flags *pflag.FlagSet) {
 		&f.SecretFiles, "secret-file", nil, "read secrets from the KEY=VALUE lines of `FILE` (repeatable)",
 	)
 	flags.StringArrayVar(
-		&f.SecretRefs, "secret-ref", nil, "take a secret that the provider keeps: `KEY[=NAME]` (repeatable)",
+		&f.SecretRefs, "secret-ref", nil, "use a secret stored at the provider: `KEY[=NAME]` (repeatable)",
 	)
 }
 
@@ -162,7 +162,7 @@ func missingSecret(key string) error {
 func CheckKey(flag, key string) error {
 	if key == "" || strings.ContainsAny(key, " \t\n\x00=") {
 		return core.Errorf(
-			core.KindUsage, "parse", flag, "%s wants KEY or KEY=VALUE, with a KEY that an environment can hold", flag,
+			core.KindUsage, "parse", flag, "%s: expected KEY or KEY=VALUE, with the name of a variable as KEY", flag,
 		)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
@@ -17,6 +18,29 @@ import (
 func Usagef(cmd *cobra.Command, format string, args ...any) error {
 	return core.Errorf(core.KindUsage, cmd.Name(), "", format, args...).
 		WithHint("see %q", cmd.CommandPath()+" --help")
+}
+
+// NearFlag returns the name of the flag that is most like the unknown flag in err, or "". It ranks names as cobra ranks
+// commands.
+func NearFlag(cmd *cobra.Command, err error) string {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return ""
+	}
+	name := unknown.GetSpecifiedName()
+	if len(name) < 3 {
+		return ""
+	}
+	flags := &cobra.Command{SuggestionsMinimumDistance: max(2, len(name)/3)}
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		if !flag.Hidden {
+			flags.AddCommand(&cobra.Command{Use: flag.Name, Run: func(*cobra.Command, []string) {}})
+		}
+	})
+	if near := flags.SuggestionsFor(name); len(near) > 0 {
+		return near[0]
+	}
+	return ""
 }
 
 // Interrupted reports whether err is only the end of ctx by a signal.

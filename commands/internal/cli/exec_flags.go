@@ -24,13 +24,13 @@ type ExecFlags struct {
 func (f *ExecFlags) RegisterStreams(cmd *cobra.Command, noStdin string) {
 	flags := cmd.Flags()
 	flags.BoolVarP(
-		&f.Interactive, "interactive", "i", false, "pass on what is typed, too (a pipe or file on stdin is passed on anyway)",
+		&f.Interactive, "interactive", "i", false, "forward stdin of a terminal, too (a pipe or a file is always forwarded)",
 	)
 	flags.BoolVarP(
-		&f.NoStdin, "no-stdin", noStdin, false, "give the command an empty stdin: a pipe or file on stdin is not read",
+		&f.NoStdin, "no-stdin", noStdin, false, "use an empty stdin, and read nothing from a pipe or a file",
 	)
-	flags.BoolVarP(&f.TTY, "tty", "t", false, "give the command a terminal; stderr then goes to stdout")
-	flags.StringVarP(&f.Shell, "command", "c", "", "run `TEXT` with sh -c")
+	flags.BoolVarP(&f.TTY, "tty", "t", false, "allocate a terminal; stderr is then part of stdout")
+	flags.StringVarP(&f.Shell, "command", "c", "", "run `TEXT` with sh -c; further words are its $0, $1 and so on")
 }
 
 // Register adds all flags of a command that runs a command.
@@ -39,13 +39,13 @@ func (f *ExecFlags) Register(cmd *cobra.Command) {
 	flags.SortFlags = false
 	f.RegisterStreams(cmd, "n")
 	f.RegisterPlace(cmd)
-	flags.Var(&f.Timeout, "timeout", "end the command after that long, with exit code 124")
+	flags.Var(&f.Timeout, "timeout", "end the command after this time, with exit code 124")
 }
 
 // RegisterPlace adds the flags for the environment and place that a command runs in.
 func (f *ExecFlags) RegisterPlace(cmd *cobra.Command) {
 	f.EnvFlags.Register(cmd.Flags())
-	cmd.Flags().StringVarP(&f.Workdir, "workdir", "w", "", "working `DIR` (default: the sandbox's)")
+	cmd.Flags().StringVarP(&f.Workdir, "workdir", "w", "", "working directory `DIR` (default: the sandbox's)")
 	cmd.Flags().StringVarP(&f.User, "user", "u", "", "run as `USER[:GROUP]` (default: the sandbox's)")
 }
 

@@ -98,6 +98,6 @@ func (a *App) pass(ctx context.Context, process core.Process, s os.Signal) {
 		return
 	}
 	if err := process.Signal(ctx, guestSignal(s)); err != nil && !errors.Is(err, core.KindNotFound) {
-		_, _ = fmt.Fprintf(a.Streams.Err, "sb: %s was not passed on: %s\n", s, output.Clean(err.Error()))
+		_, _ = fmt.Fprintf(a.Streams.Err, "sb: %s was not forwarded: %s\n", s, output.Clean(err.Error()))
 	}
 }

@@ -64,7 +64,7 @@ const stdoutName = "/dev/stdout"
 
 // lostOutput reports whether err, or an error that it wraps, is a failed write to stdout.
 func lostOutput(err error) bool {
-	switch e := err.(type) { //nolint:errorlint // each wrapped error is looked at
+	switch e := err.(type) { //nolint:errorlint // each wrapped error is examined
 	case *fs.PathError:
 		return e.Op == "write" && e.Path == stdoutName
 	case *core.Error:

@@ -75,7 +75,7 @@ func ForEachCode(
 
 // unresolved lists the references in an error of SelectFlags.resolve that lead to no sandbox.
 func unresolved(err error) []Outcome {
-	if one, ok := err.(*unresolvedError); ok { //nolint:errorlint // what is joined is walked
+	if one, ok := err.(*unresolvedError); ok { //nolint:errorlint // the joined errors are walked
 		return []Outcome{{Name: one.ref, Result: core.KindOf(one).String(), Error: one.Error()}}
 	}
 	joined, ok := err.(interface{ Unwrap() []error })

@@ -20,8 +20,12 @@ func (a *App) Notice(text string) { _, _ = fmt.Fprintln(a.Streams.Err, "sb: "+te
 func (a *App) Progress() (report core.ProgressFunc, stop func()) {
 	if !a.Streams.ErrTTY() {
 		return func(p core.Progress) {
-			if p.Rare {
-				_, _ = fmt.Fprintf(a.Streams.Err, "%s ...\n", output.Clean(p.Step))
+			if p.Rare || p.Log {
+				end := " ..."
+				if p.Log {
+					end = ""
+				}
+				_, _ = fmt.Fprintf(a.Streams.Err, "%s%s\n", output.Clean(p.Step), end)
 			}
 		}, func() {}
 	}
@@ -46,6 +50,13 @@ func (a *App) Progress() (report core.ProgressFunc, stop func()) {
 	report = func(p core.Progress) {
 		mu.Lock()
 		defer mu.Unlock()
+		if p.Log {
+			_, _ = fmt.Fprintf(a.Streams.Err, "\r\x1b[K%s\n", output.Clean(p.Step))
+			if shown {
+				show()
+			}
+			return
+		}
 		last = output.Clean(p.Step)
 		if p.Total > 0 {
 			last += fmt.Sprintf(" %s of %s", core.Bytes(p.Done), core.Bytes(p.Total))

@@ -13,7 +13,7 @@ func (a *App) Result(ctx context.Context, svc *service.Service, sandbox string, 
 		// A provider that did not answer is not called again, because it may hang.
 		if !service.Unresolved(err) && a.outlived(ctx, svc, sandbox) {
 			return &ExitError{
-				Code: ExitTimeout, Err: core.Errorf(core.KindTimeout, "exec", sandbox, "the sandbox's lifetime is over"),
+				Code: ExitTimeout, Err: core.Errorf(core.KindTimeout, "exec", sandbox, "the sandbox's lifetime expired"),
 			}
 		}
 		return OwnFailure(err)
@@ -21,11 +21,11 @@ func (a *App) Result(ctx context.Context, svc *service.Service, sandbox string, 
 	switch {
 	case exit.TimedOut:
 		return &ExitError{
-			Code: ExitTimeout, Err: core.Errorf(core.KindTimeout, "exec", sandbox, "the command's time limit was over"),
+			Code: ExitTimeout, Err: core.Errorf(core.KindTimeout, "exec", sandbox, "the command's timeout expired"),
 		}
 	case exit.Reason == core.ReasonTimeout:
 		return &ExitError{
-			Code: ExitTimeout, Err: core.Errorf(core.KindTimeout, "exec", sandbox, "the sandbox's lifetime is over"),
+			Code: ExitTimeout, Err: core.Errorf(core.KindTimeout, "exec", sandbox, "the sandbox's lifetime expired"),
 		}
 	case exit.Message != "" && exit.Code != ExitOK:
 		return &ExitError{Code: exit.Code, Err: core.Errorf(reasonKind(exit.Reason), "exec", sandbox, "%s", exit.Message)}

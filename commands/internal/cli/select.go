@@ -26,13 +26,13 @@ type SelectFlags struct {
 // Register adds the flags that select sandboxes, --all included.
 func (f *SelectFlags) Register(app *App, cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.BoolVarP(&f.All, "all", "a", false, "all sandboxes that are yours")
+	flags.BoolVarP(&f.All, "all", "a", false, "all of your sandboxes")
 	flags.BoolVar(&f.AllOwners, "all-owners", false, AllOwnersUsage)
 	f.RegisterFilters(app, cmd)
 }
 
 // AllOwnersUsage is the help of --all-owners.
-const AllOwnersUsage = "those of other users and state directories, too"
+const AllOwnersUsage = "include those of other users and state directories"
 
 // RegisterFilters adds the flags that filter sandboxes.
 func (f *SelectFlags) RegisterFilters(app *App, cmd *cobra.Command) {

@@ -34,7 +34,8 @@ type SpecFlags struct {
 func (f *SpecFlags) Register(app *App, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVarP(&f.file, "file", "f", "", "read the spec from YAML `FILE` (- is stdin); flags override it")
+	flags.StringVarP(&f.file, "file", "f", "",
+		"read options from YAML `FILE`, named as in \"sb inspect\" under spec (- is stdin); flags override it")
 	f.lines = map[string]*[]string{"volumes": {}, "ports": {}, "labels": {}, "modal": {}}
 	for _, field := range core.Fields() {
 		switch field.Name {
@@ -45,10 +46,10 @@ func (f *SpecFlags) Register(app *App, cmd *cobra.Command) {
 		case "network":
 			flags.StringVar((*string)(&f.given.Network.Mode), field.Flag, "", field.Doc)
 			flags.StringSliceVar(&f.allow, "allow", nil,
-				"`HOSTS` it may reach, domains and CIDRs; means --network allow (repeatable)")
+				"allow connections to `HOSTS` (domains and CIDRs) only; implies --network allow (repeatable)")
 		case "ready":
-			flags.IntVar(&f.readyTCP, "ready-tcp", 0, "it is ready once `PORT` inside accepts connections")
-			flags.StringVar(&f.readyExec, "ready-exec", "", "it is ready once `COMMAND`, a line for its sh, ends with code 0")
+			flags.IntVar(&f.readyTCP, "ready-tcp", 0, "ready when `PORT` in the sandbox accepts connections")
+			flags.StringVar(&f.readyExec, "ready-exec", "", "ready when the shell command `COMMAND` exits with code 0")
 			flags.Var(&f.readyInterval, "ready-interval", "time between two readiness checks (default 1s)")
 		default:
 			f.register(flags, field)
@@ -60,8 +61,9 @@ func (f *SpecFlags) Register(app *App, cmd *cobra.Command) {
 	Complete(cmd, "template", app.CompleteTemplates)
 	Complete(cmd, "gpu", app.CompleteGPUs)
 	Complete(cmd, "image", app.CompleteImages)
-	Complete(cmd, "checkpoint", app.completeStored(CheckpointNames))
-	Complete(cmd, "snapshot", app.completeStored(SnapshotIDs))
+	Complete(cmd, "pull", Fixed(core.FieldNamed("pull").Choices...))
+	Complete(cmd, "checkpoint", app.CompleteStored(CheckpointNames))
+	Complete(cmd, "snapshot", app.CompleteStored(SnapshotIDs))
 	Complete(
 		cmd, "network",
 		Fixed(string(core.NetworkNone), string(core.NetworkAll), string(core.NetworkAllow), string(core.NetworkInternal)),
@@ -80,6 +82,8 @@ func (f *SpecFlags) register(flags *pflag.FlagSet, field core.Field) {
 	switch value := field.Ref(&f.given).(type) {
 	case *string:
 		flags.StringVarP(value, field.Flag, field.Letter, "", field.Doc)
+	case *core.PullPolicy:
+		flags.StringVarP((*string)(value), field.Flag, field.Letter, "", field.Doc)
 	case *bool:
 		flags.BoolVarP(value, field.Flag, field.Letter, false, field.Doc)
 	case *int:
@@ -184,7 +188,7 @@ func (f *SpecFlags) addReady(flags *pflag.FlagSet, spec *core.Spec) error {
 	tcp, exec := flags.Changed("ready-tcp"), flags.Changed("ready-exec")
 	if tcp && exec {
 		return core.Errorf(
-			core.KindUsage, "parse", "", "--ready-tcp and --ready-exec: only one of them can say when the sandbox is ready",
+			core.KindUsage, "parse", "", "--ready-tcp and --ready-exec exclude each other",
 		)
 	}
 	switch {
@@ -195,7 +199,7 @@ func (f *SpecFlags) addReady(flags *pflag.FlagSet, spec *core.Spec) error {
 	}
 	if flags.Changed("ready-interval") {
 		if spec.Ready == nil {
-			return core.Errorf(core.KindUsage, "parse", "", "--ready-interval says how often, but not what is looked at").
+			return core.Errorf(core.KindUsage, "parse", "", "--ready-interval needs a readiness check").
 				WithHint("add --ready-tcp PORT or --ready-exec COMMAND")
 		}
 		spec.Ready.Interval = core.Duration(f.readyInterval)
@@ -224,7 +228,7 @@ func (f *SpecFlags) addLists(flags *pflag.FlagSet, spec *core.Spec) error {
 			spec.Ports = append(spec.Ports, port)
 		}
 	}
-	labels, err := parseLabels(*f.lines["labels"])
+	labels, err := ParseLabels(*f.lines["labels"])
 	if err != nil {
 		return err
 	}

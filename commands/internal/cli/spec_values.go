@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"strconv"
 	"strings"
 
@@ -52,8 +53,8 @@ func readSpec(path string, stdin io.Reader) (core.Spec, error) {
 	return configs.ReadSpec("--file "+path, file)
 }
 
-// parseLabels reads KEY=VALUE pairs.
-func parseLabels(pairs []string) (map[string]string, error) {
+// ParseLabels reads KEY=VALUE pairs.
+func ParseLabels(pairs []string) (map[string]string, error) {
 	if len(pairs) == 0 {
 		return nil, nil
 	}
@@ -69,23 +70,30 @@ func parseLabels(pairs []string) (map[string]string, error) {
 	return labels, nil
 }
 
+// parseVolume reads SOURCE:TARGET[:MODE]. The service resolves a source that is a path.
 func parseVolume(text string) (core.Volume, error) {
-	parts := strings.Split(text, ":")
-	bad := func() (core.Volume, error) {
-		return core.Volume{}, core.Errorf(core.KindUsage, "parse", text, "--volume %s: not a volume", text).
-			WithHint("write --volume NAME:/PATH or --volume /HOST/PATH:/PATH, with :ro at the end for read-only")
+	bad := func(why string) (core.Volume, error) {
+		return core.Volume{}, core.Errorf(core.KindUsage, "parse", text, "--volume %s: %s", text, why).
+			WithHint("write --volume NAME:/PATH or --volume ./DIR:/PATH, with :ro at the end for read-only, or :cow for " +
+				"copy-on-write")
 	}
+	parts := strings.Split(text, ":")
 	if len(parts) < 2 || len(parts) > 3 || parts[0] == "" || parts[1] == "" {
-		return bad()
+		return bad("not a volume")
 	}
 	volume := core.Volume{Source: parts[0], Target: parts[1]}
+	if !path.IsAbs(volume.Target) {
+		return bad("the path in the sandbox is not absolute")
+	}
 	if len(parts) == 3 {
 		switch parts[2] {
 		case "ro":
 			volume.ReadOnly = true
+		case "cow":
+			volume.CopyOnWrite = true
 		case "rw":
 		default:
-			return bad()
+			return bad("not a volume: the mode is none of ro, rw and cow")
 		}
 	}
 	return volume, nil

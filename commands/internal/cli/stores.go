@@ -118,13 +118,13 @@ func NewStoreRm(app *App, s StoreRemoval) *cobra.Command {
 	operand := strings.ToUpper(s.Noun)
 	cmd := &cobra.Command{
 		Use: "rm " + operand + "...", Aliases: []string{"remove", "delete"}, Short: s.Short, Long: s.Long, Example: s.Example,
-		Args: AtLeast(operand), ValidArgsFunction: app.completeStored(s.Names),
+		Args: AtLeast(operand), ValidArgsFunction: app.CompleteStored(s.Names),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runStoreRm(cmd.Context(), app, flags, s, args, yes)
 		},
 	}
 	flags.RegisterProvider(
-		app, cmd, "the provider `NAME` that keeps them (default: the configured one, or the only one set up that can)",
+		app, cmd, "the provider `NAME` that keeps them (default: the configured one, or the only usable one)",
 	)
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	JSONFlag(cmd, &flags.JSON, OutcomeFields("removed"))
@@ -148,8 +148,8 @@ func runStoreRm(ctx context.Context, app *App, flags *StoreFlags, s StoreRemoval
 	})
 }
 
-// completeStored completes names in a store, each once.
-func (a *App) completeStored(names func(context.Context, *service.Service) []string) cobra.CompletionFunc {
+// CompleteStored completes names in a store, each once.
+func (a *App) CompleteStored(names func(context.Context, *service.Service) []string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		given := map[string]bool{}
 		for _, arg := range args {
@@ -181,6 +181,6 @@ func Named[T any](found service.Inventory[T], err error, names func(T) []string)
 func (f *StoreFlags) Tell(app *App, noun, id string, made any) error {
 	return app.Tell(Made{
 		Op: noun, ID: id, Value: made,
-		Fact: fmt.Sprintf("the %s %s exists now", noun, id), Next: fmt.Sprintf("sb %s rm %s removes it", noun, id),
+		Fact: fmt.Sprintf("the %s %s was created", noun, id), Next: fmt.Sprintf("sb %s rm %s removes it", noun, id),
 	}, f.JSON)
 }

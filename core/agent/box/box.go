@@ -111,7 +111,7 @@ func Run(dir wire.Dir, stdin *os.File, log io.Writer) int {
 func (b *Box) prepare(stdin *os.File) error {
 	setup, err := readSetup(stdin)
 	if err != nil {
-		return fmt.Errorf("the sandbox was not told what it is: %w", err)
+		return fmt.Errorf("the sandbox received no settings: %w", err)
 	}
 	b.config, b.key = setup.Config, setup.Key
 	if err := b.keepConfig(); err != nil {
@@ -123,8 +123,11 @@ func (b *Box) prepare(stdin *os.File) error {
 	b.commands.Secrets.Add(b.config.Secrets)
 	if b.config.Fence.On || b.config.Fence.Closed {
 		if err := raiseFence(b.config.Fence); err != nil {
-			return fmt.Errorf("the network policy cannot be put up: %w", err)
+			return fmt.Errorf("the network policy cannot be applied: %w", err)
 		}
+	}
+	if err := publish(b.config.Fence.Ports); err != nil {
+		return fmt.Errorf("a published port cannot be opened: %w", err)
 	}
 	if err := dropSetup(); err != nil {
 		return fmt.Errorf("capabilities cannot be dropped: %w", err)
@@ -188,7 +191,7 @@ func (b *Box) startEntry() error {
 		exit := c.Exit()
 		state := wire.State{
 			State: core.StateExited, Reason: core.ReasonCommand, ExitCode: &exit.Code,
-			Message: fmt.Sprintf("its command ended with code %d", exit.Code),
+			Message: fmt.Sprintf("its command exited with code %d", exit.Code),
 		}
 		if exit.Reason == core.ReasonMemory {
 			state.State, state.Reason, state.Message = core.StateFailed, core.ReasonMemory, exit.Message
@@ -256,14 +259,14 @@ func (b *Box) due() (end, bool) {
 	defer b.mu.Unlock()
 	if !b.expires.IsZero() && !now.Before(b.expires) {
 		return end{
-			state: wire.State{State: core.StateExited, Reason: core.ReasonTimeout, Message: "its lifetime was over"},
+			state: wire.State{State: core.StateExited, Reason: core.ReasonTimeout, Message: "its lifetime expired"},
 		}, true
 	}
 	idle := time.Duration(b.config.Spec.IdleTimeout)
 	if b.busy == 0 && idle > 0 && !now.Before(b.lastActive.Add(idle)) {
 		return end{state: wire.State{
 			State: core.StateExited, Reason: core.ReasonIdle,
-			Message: fmt.Sprintf("nothing ran in it for %s", core.Duration(idle)),
+			Message: fmt.Sprintf("no command ran in it for %s", core.Duration(idle)),
 		}}, true
 	}
 	return end{}, false
@@ -304,7 +307,8 @@ func (b *Box) expire(at, issued time.Time, lease bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.over || !issued.After(b.issued) {
-		return core.Errorf(core.KindConflict, "timeout", b.config.ID, "the sandbox has ended, or was told otherwise since")
+		return core.Errorf(core.KindConflict, "timeout", b.config.ID, "the sandbox has ended, or a newer call set "+
+			"another time")
 	}
 	if b.fixed && lease {
 		return nil
@@ -321,7 +325,7 @@ func (b *Box) pause(on bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.over || b.paused == on {
-		return core.Errorf(core.KindConflict, "pause", b.config.ID, "the sandbox has ended, or is that already")
+		return core.Errorf(core.KindConflict, "pause", b.config.ID, "the sandbox has ended, or is already in this state")
 	}
 	b.paused = on
 	number, state := unix.SIGCONT, core.StateRunning
@@ -356,7 +360,7 @@ func (b *Box) terminate(grace time.Duration) {
 	}
 	if grace > 0 {
 		// The first process itself is spared by the kernel.
-		_ = unix.Kill(-1, unix.SIGTERM)
+		_ = unix.Kill(-1, command.StopSignal(b.config.Spec, b.config.StopSignal))
 		wait(grace)
 	}
 	_ = unix.Kill(-1, unix.SIGKILL)

@@ -3,6 +3,7 @@
 package box
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -135,10 +136,10 @@ func (b *Box) answer(r wire.Request, c *client) error {
 		}
 		return err
 	case wire.VerbFiles, wire.VerbFile: // served before
-	case wire.VerbSecrets, wire.VerbEnd, wire.VerbCheckpoint, wire.VerbSnapshot, wire.VerbDiff, wire.VerbDenials,
-		wire.VerbNetwork:
+	case wire.VerbSecrets, wire.VerbEnd, wire.VerbCheckpoint, wire.VerbSnapshot, wire.VerbDiff, wire.VerbLayer,
+		wire.VerbDenials, wire.VerbNetwork:
 	}
-	return core.Errorf(core.KindUnsupported, string(r.Verb), "", "a container does not have %q", r.Verb)
+	return core.Errorf(core.KindUnsupported, string(r.Verb), "", "containers do not support %q", r.Verb)
 }
 
 func (b *Box) exec(r wire.Request, c *client) error {
@@ -244,7 +245,7 @@ func (b *Box) attach(r wire.Request, c *client) error {
 	}
 	if entry.Exit == nil {
 		return core.Errorf(
-			core.KindConflict, "attach", r.Exec, "how the command ended is not known: the sandbox stopped under it",
+			core.KindConflict, "attach", r.Exec, "the exit code is unknown: the sandbox stopped while the command ran",
 		)
 	}
 	c.reply(wire.Reply{Exit: entry.Exit})
@@ -353,7 +354,7 @@ func (b *Box) operate(r wire.Request, files []*os.File) (bool, error) {
 		return false, err
 	}
 	defer b.release()
-	who, err := findUser(b.config.User)
+	who, err := findUser(cmp.Or(r.User, b.config.User))
 	if err != nil {
 		return false, err
 	}

@@ -27,6 +27,8 @@ type rule struct {
 	allow bool
 	// port, if not 0, narrows the rule to one port of UDP and TCP.
 	port uint16
+	// from, if not 0, narrows the rule to TCP from this port of the sandbox.
+	from uint16
 }
 
 // dnsPort is the port of name servers.
@@ -34,6 +36,7 @@ const dnsPort = 53
 
 // raiseFence puts a network policy up.
 func raiseFence(f wire.Fence) error {
+	f.Host = append(f.Host, namedHosts("/etc/hosts")...)
 	rules, err := plan(f, routes(), nameservers("/etc/resolv.conf"))
 	if err != nil {
 		return err
@@ -46,8 +49,11 @@ func raiseFence(f wire.Fence) error {
 	priority := uint32(1)
 	for _, r := range rules {
 		protocols := []uint8{0}
-		if r.port != 0 {
+		switch {
+		case r.port != 0:
 			protocols = []uint8{unix.IPPROTO_UDP, unix.IPPROTO_TCP}
+		case r.from != 0:
+			protocols = []uint8{unix.IPPROTO_TCP}
 		}
 		for _, protocol := range protocols {
 			err := addRule(socket, r, protocol, priority)
@@ -74,6 +80,19 @@ func plan(f wire.Fence, routes []route, dns []netip.Addr) ([]rule, error) {
 	var rules []rule
 	add := func(to netip.Prefix, allow bool, port uint16) {
 		rules = append(rules, rule{to: to.Masked(), allow: allow, port: port})
+	}
+	single := func(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
+	host := slices.Clone(f.Host)
+	for _, r := range routes {
+		if !r.gateway.IsValid() || r.gateway.IsLinkLocalUnicast() {
+			continue
+		}
+		host = append(host, r.gateway)
+		for _, p := range f.Ports {
+			if r.gateway.Is4() {
+				rules = append(rules, rule{to: single(r.gateway), allow: true, from: p.Outside})
+			}
+		}
 	}
 	linkLocal := []netip.Prefix{
 		netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10"),
@@ -107,6 +126,15 @@ func plan(f wire.Fence, routes []route, dns []netip.Addr) ([]rule, error) {
 		for _, prefix := range linkLocal {
 			add(prefix, false, 0)
 		}
+		// So must one name the host's.
+		for _, server := range dns {
+			if slices.ContainsFunc(only, func(p netip.Prefix) bool { return p.Contains(server) }) {
+				add(single(server), true, dnsPort)
+			}
+		}
+		for _, address := range host {
+			add(single(address), f.OpenHost || slices.Contains(only, single(address)), 0)
+		}
 		for _, prefix := range only {
 			add(prefix, true, 0)
 		}
@@ -122,12 +150,10 @@ func plan(f wire.Fence, routes []route, dns []netip.Addr) ([]rule, error) {
 	for _, prefix := range linkLocal {
 		add(prefix, false, 0)
 	}
-	// Replies to clients of a published port go to the gateway; the neighbors are other sandboxes.
-	for _, r := range routes {
-		if r.gateway.IsValid() && !r.gateway.IsLinkLocalUnicast() {
-			add(netip.PrefixFrom(r.gateway, r.gateway.BitLen()), true, 0)
-		}
+	for _, address := range host {
+		add(single(address), f.OpenHost, 0)
 	}
+	// The neighbors are other sandboxes.
 	for _, r := range routes {
 		if !r.gateway.IsValid() && r.to.Bits() > 0 && !r.to.Addr().IsLoopback() && !r.to.Addr().IsMulticast() {
 			add(r.to, false, 0)
@@ -212,6 +238,20 @@ func nameservers(path string) []netip.Addr {
 	return servers
 }
 
+// namedHosts returns the addresses of the engine's machine in a hosts(5) file. Podman and Docker Desktop write them.
+func namedHosts(path string) []netip.Addr {
+	var hosts []netip.Addr
+	for _, f := range rows(path, 2) {
+		host, err := netip.ParseAddr(f[0])
+		if err == nil && slices.ContainsFunc(f[1:], func(name string) bool {
+			return name == "host.containers.internal" || name == "host.docker.internal"
+		}) {
+			hosts = append(hosts, host.WithZone(""))
+		}
+	}
+	return hosts
+}
+
 // addRule adds one rule to the kernel (rtnetlink(7), RTM_NEWRULE).
 func addRule(socket int, r rule, protocol uint8, priority uint32) error {
 	family, action, table := byte(unix.AF_INET), byte(unix.FR_ACT_UNREACHABLE), byte(unix.RT_TABLE_UNSPEC)
@@ -227,12 +267,16 @@ func addRule(socket int, r rule, protocol uint8, priority uint32) error {
 		body = attribute(body, unix.FRA_DST, r.to.Addr().AsSlice())
 	}
 	body = attribute(body, unix.FRA_PRIORITY, binary.NativeEndian.AppendUint32(nil, priority))
-	if r.port != 0 {
+	if protocol != 0 {
 		body = attribute(body, unix.FRA_IP_PROTO, []byte{protocol})
-		ports := binary.NativeEndian.AppendUint16(nil, r.port)
-		body = attribute(body, unix.FRA_DPORT_RANGE, binary.NativeEndian.AppendUint16(ports, r.port))
 	}
-	message := binary.NativeEndian.AppendUint32(nil, uint32(unix.SizeofNlMsghdr+len(body))) //nolint:gosec // some dozens
+	for kind, port := range map[uint16]uint16{unix.FRA_DPORT_RANGE: r.port, unix.FRA_SPORT_RANGE: r.from} {
+		if port != 0 {
+			ports := binary.NativeEndian.AppendUint16(nil, port)
+			body = attribute(body, kind, binary.NativeEndian.AppendUint16(ports, port))
+		}
+	}
+	message := binary.NativeEndian.AppendUint32(nil, uint32(unix.SizeofNlMsghdr+len(body))) //nolint:gosec // a few dozen
 	message = binary.NativeEndian.AppendUint16(message, unix.RTM_NEWRULE)
 	message = binary.NativeEndian.AppendUint16(
 		message, unix.NLM_F_REQUEST|unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_EXCL,

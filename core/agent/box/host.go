@@ -48,7 +48,7 @@ func (h host) Plan(r *wire.Command) (command.Start, error) {
 	}
 	dir := cmp.Or(r.Workdir, h.config.Workdir, "/")
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return command.Start{}, core.Errorf(core.KindNotFound, "exec", dir, "there is no such directory to work in")
+		return command.Start{}, core.Errorf(core.KindNotFound, "exec", dir, "the working directory does not exist")
 	}
 	return command.Start{Argv: r.Argv, Env: h.environment(who.Home, r.Env, r.Secrets), Dir: dir, User: who}, nil
 }

@@ -41,5 +41,5 @@ func (b *Box) explain(exit *core.Exit, before int) {
 		return
 	}
 	exit.Reason = core.ReasonMemory
-	exit.Message = fmt.Sprintf("memory use went over the limit of %s", limit)
+	exit.Message = fmt.Sprintf("memory use exceeded the limit of %s", limit)
 }

@@ -89,7 +89,7 @@ func take(conn *os.File) ([]*os.File, error) {
 	}
 	if len(files) != callFiles {
 		closeAll(files)
-		return nil, fmt.Errorf("a call came with %d descriptors", len(files))
+		return nil, fmt.Errorf("received a call with %d descriptors", len(files))
 	}
 	return files, nil
 }
@@ -136,7 +136,7 @@ func Call() error {
 	conn := os.NewFile(uintptr(fd), "call")
 	defer func() { _ = conn.Close() }()
 	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: wire.Socket}); err != nil {
-		return fmt.Errorf("the box does not answer: %w", err)
+		return fmt.Errorf("sb-guest does not answer: %w", err)
 	}
 	for stream := range 2 {
 		// The engine's pipes hold little, and each time one is full or empty three programs take turns. Less room is slower,
@@ -144,7 +144,7 @@ func Call() error {
 		_, _ = unix.FcntlInt(uintptr(stream), unix.F_SETPIPE_SZ, callPipe)
 	}
 	if err := unix.Sendmsg(fd, []byte{0}, unix.UnixRights(0, 1, 2), nil, 0); err != nil {
-		return fmt.Errorf("the box takes no call: %w", err)
+		return fmt.Errorf("sb-guest cannot be called: %w", err)
 	}
 	_, err = io.Copy(io.Discard, conn)
 	return err

@@ -125,7 +125,7 @@ func (s *Commands) RunEntry(request *wire.Command) (*Command, error) {
 		kind = core.KindUnauthorized
 	}
 	return nil, core.Errorf(kind, "launch", "", "%s", c.exec.Exit.Message).
-		WithHint("the entry command must be in the sandbox's PATH, or be named by its path")
+		WithHint("the entry command must be in the sandbox's PATH; to name the sandbox, use --name")
 }
 
 func (s *Commands) run(request *wire.Command, id string, client *Client) (*Command, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"sync"
 )
 
 // ChunkSize is the maximum content of one frame of a body, in bytes.
@@ -17,9 +18,12 @@ const breakMark = math.MaxUint32
 
 // BodyWriter frames content so that its reader can distinguish the end from a break. Each frame is a length (4 bytes,
 // big endian) and that many bytes. Length 0 is the end, breakMark a break.
+// Break may be called while another goroutine uses the other methods.
 type BodyWriter struct {
-	w   io.Writer
-	buf []byte // room for a header, then the unsent data
+	mu     sync.Mutex // guards writes to w, and broken
+	w      io.Writer
+	broken bool
+	buf    []byte // room for a header, then the unsent data
 }
 
 // NewBodyWriter returns a writer that buffers up to ChunkSize.
@@ -75,15 +79,29 @@ func (b *BodyWriter) Close() error {
 	return b.flush()
 }
 
-// Break ends the body early, in place of Close: its reader gets io.ErrUnexpectedEOF. Buffered content is not sent.
+// Break ends the body early: its reader gets io.ErrUnexpectedEOF, unless the body is whole already. Buffered content is
+// not sent, and later calls of other methods fail. Break waits for a frame that is being written.
 func (b *BodyWriter) Break() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.broken {
+		return nil
+	}
+	b.broken = true
 	_, err := b.w.Write(binary.BigEndian.AppendUint32(nil, breakMark))
 	return err
 }
 
+var errBroken = errors.New("the body was interrupted")
+
 func (b *BodyWriter) flush() error {
 	//nolint:gosec // the buffer's capacity bounds the length
 	binary.BigEndian.PutUint32(b.buf[:frameHeader], uint32(len(b.buf)-frameHeader))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.broken {
+		return errBroken
+	}
 	_, err := b.w.Write(b.buf)
 	b.buf = b.buf[:frameHeader]
 	return err
@@ -99,7 +117,7 @@ type BodyReader struct {
 // NewBodyReader returns a reader of r. It never reads past the end of the body.
 func NewBodyReader(r io.Reader) *BodyReader { return &BodyReader{r: r} }
 
-// Read implements io.Reader. A body that breaks off is io.ErrUnexpectedEOF.
+// Read implements io.Reader. A body that ends early is io.ErrUnexpectedEOF.
 func (b *BodyReader) Read(p []byte) (int, error) {
 	if b.err != nil || len(p) == 0 {
 		return 0, b.err

@@ -19,7 +19,7 @@ type Transport interface {
 }
 
 // Operation is a file operation in progress. Read returns its answer; its only error is io.EOF, whatever the outcome.
-// Write adds to the body. An error of Write only means that the body has no reader any more.
+// Write adds to the body. An error of Write only means that the body no longer has a reader.
 type Operation interface {
 	io.ReadWriter
 	// CloseWrite ends the body.
@@ -196,21 +196,29 @@ func (f Files) Import(ctx context.Context, id, dir string, archive io.Reader, op
 const (
 	// patience is how long a read of unused content may block, because a terminal or a pipe may never return.
 	patience = time.Second
-	// breakLimit is how long sb-guest may take to remove its unfinished work, after the content has failed.
+	// breakLimit is how long sb-guest may take to remove its unfinished work, after the content has failed or the
+	// caller has canceled.
 	breakLimit = 5 * time.Second
 )
 
 // errLeft reports a body that its reader did not read to the end.
-var errLeft = errors.New("sb-guest ended before it had all")
+var errLeft = errors.New("sb-guest ended before it received all data")
 
 // send runs an operation with content as its body. It returns the operation's error, or content's own error if sb-guest
 // only saw the body break off.
 //
-// After the operation has ended, send does not wait for content that blocks. If content fails, send waits for
-// breakLimit at most until sb-guest has removed its unfinished work.
+// After the operation has ended, send does not wait for content that blocks. If content fails or ctx ends, send waits
+// for breakLimit at most until sb-guest has removed its unfinished work.
 func (f Files) send(ctx context.Context, id string, request Request, content io.Reader) error {
-	op, err := f.transport.Operate(ctx, id, request)
+	life, end := context.WithCancel(context.WithoutCancel(ctx)) // outlives ctx by breakLimit
+	defer end()
+	starting := context.AfterFunc(ctx, end)
+	op, err := f.transport.Operate(life, id, request)
+	starting()
 	if err != nil {
+		if ctx.Err() != nil {
+			err = core.Wrap(f.provider+"."+string(request.Op), string(request.Path), ctx.Err())
+		}
 		return err
 	}
 	// The operation may end before it has read the whole body; the rest stays unused.
@@ -219,47 +227,49 @@ func (f Files) send(ctx context.Context, id string, request Request, content io.
 		_, _ = io.Copy(io.Discard, op)
 		result <- op.Close()
 	}()
+	body := NewBodyWriter(op)
+	giveUp := func() {
+		time.AfterFunc(breakLimit, end)
+		// Break in the stream, so that sb-guest's report of the removal comes back.
+		if body.Break() != nil {
+			op.Break()
+		}
+	}
+	defer context.AfterFunc(ctx, giveUp)()
 	sent := make(chan sending, 1)
-	go func() { sent <- sendBody(op, content) }()
-	defer context.AfterFunc(ctx, op.Break)()
-	var body sending
+	go func() { sent <- sendBody(op, body, content, giveUp) }()
+	var outcome sending
 	var failed error
 	select {
-	case body = <-sent:
+	case outcome = <-sent:
 		failed = <-result
 	case failed = <-result:
 		timer := time.NewTimer(patience)
 		defer timer.Stop()
 		select {
-		case body = <-sent:
+		case outcome = <-sent:
+		case <-ctx.Done():
 		case <-timer.C:
-			body.err = errLeft
+			outcome.err = errLeft
 		}
-	}
-	if body.late != nil {
-		body.late.Stop()
 	}
 	switch {
 	case ctx.Err() != nil:
 		return core.Wrap(f.provider+"."+string(request.Op), string(request.Path), ctx.Err())
-	case body.source != nil:
-		return core.Wrap(f.provider+"."+string(request.Op), string(request.Path), body.source)
+	case outcome.source != nil:
+		return core.Wrap(f.provider+"."+string(request.Op), string(request.Path), outcome.source)
 	case failed != nil:
 		return failed
 	}
-	return core.Wrap(f.provider+"."+string(request.Op), string(request.Path), body.err)
+	return core.Wrap(f.provider+"."+string(request.Op), string(request.Path), outcome.err)
 }
 
-// sending is the result of sending a body: the failure, and the content's own failure. Unless it is stopped, late then
-// breaks the operation.
-type sending struct {
-	err, source error
-	late        *time.Timer
-}
+// sending is the result of sending a body: the failure, and the content's own failure.
+type sending struct{ err, source error }
 
-func sendBody(op Operation, content io.Reader) sending {
+// sendBody sends content as the body. It calls giveUp if content fails.
+func sendBody(op Operation, body *BodyWriter, content io.Reader, giveUp func()) sending {
 	from := &source{r: content}
-	body := NewBodyWriter(op)
 	_, err := body.ReadFrom(from)
 	if err == nil {
 		err = body.Close()
@@ -268,12 +278,7 @@ func sendBody(op Operation, content io.Reader) sending {
 	case err == nil:
 		_ = op.CloseWrite() // the operation had its body, and may have ended and closed it already
 	case from.err != nil:
-		// Break in the stream, so that sb-guest's report of the removal comes back.
-		late := time.AfterFunc(breakLimit, op.Break)
-		if body.Break() != nil {
-			op.Break()
-		}
-		return sending{err, from.err, late}
+		giveUp()
 	}
 	return sending{err: err, source: from.err}
 }

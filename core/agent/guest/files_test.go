@@ -84,7 +84,7 @@ func TestFilesSourceBreaks(t *testing.T) {
 		t.Errorf("the error is %v, want the source's", err)
 	}
 	if !errors.Is(seen, io.ErrUnexpectedEOF) {
-		t.Errorf("sb-guest saw %v, want a body that breaks off", seen)
+		t.Errorf("sb-guest saw %v, want a body that ends early", seen)
 	}
 }
 
@@ -137,10 +137,75 @@ func TestFilesContentBlocks(t *testing.T) {
 	}
 }
 
+// hasty is a Transport whose operations do not outlive their context.
+type hasty struct{ helper }
+
+func (h hasty) Operate(ctx context.Context, id string, request Request) (Operation, error) {
+	op, err := h.helper.Operate(ctx, id, request)
+	if err != nil {
+		return nil, err
+	}
+	j, ok := op.(*job)
+	if !ok {
+		return nil, errors.New("another type of operation")
+	}
+	context.AfterFunc(ctx, func() { _ = j.answer.Close() })
+	return hastyJob{j, ctx}, nil
+}
+
+type hastyJob struct {
+	*job
+	ctx context.Context
+}
+
+func (j hastyJob) Close() error {
+	select {
+	case err := <-j.done:
+		j.done <- err
+		return err
+	case <-j.ctx.Done():
+		return j.ctx.Err()
+	}
+}
+
+// canceling is content that cancels its operation.
+type canceling func()
+
+func (c canceling) Read([]byte) (int, error) {
+	c()
+	return 0, context.Canceled
+}
+
+// A canceled operation returns after sb-guest has removed its unfinished work.
+func TestFilesCanceledOperationIsUndone(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	returned := make(chan struct{})
+	early := make(chan bool, 1)
+	files := NewFiles("test", hasty{func(in io.Reader, _ io.Writer) error {
+		_, err := io.Copy(io.Discard, NewBodyReader(in))
+		select {
+		case <-returned:
+			early <- true
+		case <-time.After(200 * time.Millisecond): // the removal
+			early <- false
+		}
+		return err
+	}})
+	content := io.MultiReader(strings.NewReader("half"), canceling(cancel))
+	err := files.WriteFile(ctx, "id", "/file", content, core.WriteOptions{})
+	close(returned)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+	if <-early {
+		t.Error("it returned before the removal")
+	}
+}
+
 func TestFilesAnswers(t *testing.T) {
 	text := strings.Repeat("answer ", 100_000)
-	broken := core.Errorf(core.KindInternal, "read", "/file", "it broke off")
-	for name, end := range map[string]error{"whole": nil, "broken off": broken} {
+	broken := core.Errorf(core.KindInternal, "read", "/file", "it was interrupted")
+	for name, end := range map[string]error{"whole": nil, "interrupted": broken} {
 		files := NewFiles("test", helper(func(_ io.Reader, out io.Writer) error {
 			_, err := io.WriteString(out, text)
 			return errors.Join(err, end)

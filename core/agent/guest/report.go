@@ -51,7 +51,7 @@ func Fail(err error) *Failure {
 	f := &Failure{Kind: core.KindOf(err).String(), Message: err.Error(), Hint: core.HintOf(err)}
 	if e, ok := errors.AsType[*core.Error](err); ok {
 		f.Path = []byte(e.Subject)
-		if e.Err != nil && err == error(e) { //nolint:errorlint // only an error that is not wrapped has no more to say
+		if e.Err != nil && err == error(e) { //nolint:errorlint // a wrapped error has more in its text
 			f.Message = e.Err.Error() // Path has the subject
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // runBox is the first process of a container.
 func runBox(stdin, stdout, stderr *os.File) int {
 	if os.Getpid() != 1 {
-		_, _ = fmt.Fprintln(stderr, "sb-guest box is the first process of a container; it has no use of its own")
+		_, _ = fmt.Fprintln(stderr, "sb-guest box is the first process of a container and cannot be started by hand")
 		return exitUsage
 	}
 	return box.Run(wire.DirOf(os.Args[0]), stdin, stdout)

@@ -16,7 +16,7 @@ import (
 // runDial connects to a port and carries the connection's bytes.
 func runDial(args []string, stdin, stdout, stderr *os.File) int {
 	if len(args) != 1 {
-		_, _ = io.WriteString(stderr, "sb-guest dial takes a port\n")
+		_, _ = io.WriteString(stderr, "usage: sb-guest dial PORT\n")
 		return exitUsage
 	}
 	number, err := strconv.ParseUint(args[0], 10, 16)

@@ -58,7 +58,7 @@ func runFiles(args []string, stdin, stdout, stderr *os.File) int {
 
 // body is a request's body. Its reads fail after the end of ctx.
 type body struct {
-	ctx context.Context //nolint:containedctx // an io.Reader has no other way to know it
+	ctx context.Context //nolint:containedctx // io.Reader takes no context
 	r   io.Reader
 }
 
@@ -101,7 +101,7 @@ func (f *files) do(r guest.Request) error {
 		}
 		return importArchive(path, in, r, f.report)
 	}
-	return core.Errorf(core.KindUnsupported, string(r.Op), "", "sb-guest knows no operation %q", string(r.Op))
+	return core.Errorf(core.KindUnsupported, string(r.Op), "", "sb-guest does not support the operation %q", string(r.Op))
 }
 
 func (f *files) stat(path string) error {

@@ -24,7 +24,7 @@ import (
 )
 
 // importArchive unpacks an archive into dir, which exists. Each file appears under its name at once, after all of its
-// content has arrived. If the archive is damaged, refused or breaks off, this import removes all files that it created.
+// content has arrived. If the archive is damaged, refused or ends early, this import removes all files that it created.
 // Files that it replaced are complete.
 func importArchive(dir string, r io.Reader, how guest.Request, report *guest.Report) error {
 	root, err := os.OpenRoot(dir)
@@ -88,7 +88,7 @@ func (im *importer) run(r io.Reader) error {
 		h, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			if trailer.broken {
-				return core.Errorf(core.KindUsage, "", "", "the archive breaks off: %w", io.ErrUnexpectedEOF)
+				return core.Errorf(core.KindUsage, "", "", "the archive is incomplete: %w", io.ErrUnexpectedEOF)
 			}
 			break
 		}

@@ -57,6 +57,6 @@ func run(argv []string, stdin, stdout, stderr *os.File) int {
 		_, _ = fmt.Fprintf(stdout, "sb-guest protocol %d\n", guest.Version)
 		return 0
 	}
-	_, _ = io.WriteString(stderr, "sb-guest is started by sb inside a sandbox; it has no use of its own\n")
+	_, _ = io.WriteString(stderr, "sb starts sb-guest in a sandbox; it cannot be started by hand\n")
 	return exitUsage
 }

@@ -89,7 +89,7 @@ func (n *nursery) take(request guest.Spawn, outputs []int) (*nursling, error) {
 	child := n.byID[request.ID]
 	switch {
 	case request.Attach && child == nil:
-		return nil, core.Errorf(core.KindNotFound, guest.ModeSpawn, request.ID, "no command %q is kept here", request.ID)
+		return nil, core.Errorf(core.KindNotFound, guest.ModeSpawn, request.ID, "there is no command %q", request.ID)
 	case request.Attach:
 		for i, output := range child.outputs {
 			output.redirect(outputs[i])

@@ -213,7 +213,7 @@ func (t *terminal) output(w io.Writer, over <-chan struct{}) {
 		}
 		late := errors.Is(err, os.ErrDeadlineExceeded)
 		if (late && quiet) || (err != nil && !late) {
-			// Other errors are EIO: no process has the terminal open any more.
+			// Other errors are EIO: no process has the terminal open.
 			return
 		}
 		select {

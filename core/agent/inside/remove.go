@@ -77,7 +77,7 @@ func checkMounts(name string) error {
 
 func mounted(name string) error {
 	return core.Errorf(
-		core.KindConflict, "", name, "another file system is mounted there, and what is mounted is not removed",
+		core.KindConflict, "", name, "a file system is mounted there, and mounts are not removed",
 	)
 }
 

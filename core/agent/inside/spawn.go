@@ -24,7 +24,7 @@ func runSpawn(stdin, stdout, stderr *os.File) int {
 	reports := os.NewFile(guest.SpawnReportFD, "reports")
 	fail := func(err error) int {
 		var report guest.Report
-		report.Fail("", core.Errorf(core.KindInternal, guest.ModeSpawn, "", "init cannot be asked: %w", err))
+		report.Fail("", core.Errorf(core.KindInternal, guest.ModeSpawn, "", "the first process does not answer: %w", err))
 		send(reports, report) // a SpawnReport with Error alone reads the same
 		return exitFailed
 	}

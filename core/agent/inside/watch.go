@@ -33,7 +33,7 @@ const otherHalf = 20
 func runWatch(args []string, stdin, stdout, stderr *os.File) int {
 	var request guest.Watch
 	if len(args) != 1 || json.Unmarshal([]byte(args[0]), &request) != nil || !filepath.IsAbs(request.Path) {
-		_, _ = io.WriteString(stderr, "sb-guest watch takes one request\n")
+		_, _ = io.WriteString(stderr, "sb-guest watch needs one request\n")
 		return exitUsage
 	}
 	w, err := newWatcher(request, stdout)
@@ -81,7 +81,7 @@ func (w *watcher) add(path string) error {
 	if err != nil {
 		return &fs.PathError{Op: "watch", Path: path, Err: err}
 	}
-	w.names[int32(number)] = path //nolint:gosec // inotify's numbers are such
+	w.names[int32(number)] = path //nolint:gosec // inotify's numbers fit
 	return nil
 }
 
@@ -158,7 +158,7 @@ func (w *watcher) run(stdin *os.File) error {
 // events parses events of inotify: inotify(7), struct inotify_event.
 func (w *watcher) events(data []byte) error {
 	for len(data) >= unix.SizeofInotifyEvent {
-		number := int32(binary.NativeEndian.Uint32(data)) //nolint:gosec // inotify's numbers are such
+		number := int32(binary.NativeEndian.Uint32(data)) //nolint:gosec // inotify's numbers fit
 		mask, cookie := binary.NativeEndian.Uint32(data[4:]), binary.NativeEndian.Uint32(data[8:])
 		end := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(data[12:]))
 		path, known := w.names[number]

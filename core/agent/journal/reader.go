@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,8 @@ import (
 const followPoll = 20 * time.Millisecond
 
 // Records yields a command's output, oldest first. With opts.Follow it waits for more until ended returns true. An
-// error comes last. For an id that Read does not find there is no output.
+// error comes last. A damaged record is skipped, and is such an error. For an id that Read does not find there is no
+// output.
 func Records(
 	ctx context.Context, dir, id string, opts core.LogOptions, ended func() bool,
 ) iter.Seq2[core.LogRecord, error] {
@@ -63,6 +65,9 @@ func Records(
 				}
 			}
 			if over {
+				if r.damage != nil {
+					yield(core.LogRecord{}, r.damage)
+				}
 				return
 			}
 			select {
@@ -81,6 +86,8 @@ type reader struct {
 	file   *os.File
 	offset int64
 	older  bool // file is the one before the newest
+	// damage describes the first damaged record.
+	damage error
 }
 
 // next returns the next record, or io.EOF if there is none yet.
@@ -98,7 +105,10 @@ func (r *reader) next() (core.LogRecord, error) {
 			return record, nil
 		}
 		if !errors.Is(err, io.EOF) && !errors.Is(err, errCut) {
-			return core.LogRecord{}, fmt.Errorf("%s is damaged at byte %d: %w", r.file.Name(), r.offset, err)
+			r.damage = cmp.Or(r.damage, fmt.Errorf("%s is damaged at byte %d: %w", r.file.Name(), r.offset, err))
+			if r.skip(size) {
+				continue
+			}
 		}
 		if !r.rotated() {
 			return core.LogRecord{}, io.EOF
@@ -106,6 +116,20 @@ func (r *reader) next() (core.LogRecord, error) {
 		// The writer has switched to a new file, so this one is complete.
 		r.close()
 	}
+}
+
+// skip moves behind a damaged record, of which the size is known unless it is 0. It reports whether another record may
+// follow.
+func (r *reader) skip(size int64) bool {
+	if size > 0 {
+		r.offset += size
+		return true
+	}
+	at, ok := nextHeader(r.file, r.offset+1)
+	if ok {
+		r.offset = at
+	}
+	return ok
 }
 
 // open opens the file that follows the one read last.

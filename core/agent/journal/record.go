@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -93,7 +94,8 @@ func readHeader(r io.Reader) (header, error) {
 	return h, nil
 }
 
-// readRecord reads one record, and returns its size. io.EOF is a clean end.
+// readRecord reads one record, and returns its size. io.EOF is a clean end. If only the data is damaged, readRecord
+// returns the size with the error.
 func readRecord(r io.Reader) (record core.LogRecord, size int64, err error) {
 	h, err := readHeader(r)
 	if err != nil {
@@ -108,9 +110,31 @@ func readRecord(r io.Reader) (record core.LogRecord, size int64, err error) {
 		return core.LogRecord{}, 0, errCut
 	}
 	if h.summed && sum(data[:h.length]) != binary.BigEndian.Uint32(data[h.length:]) {
-		return core.LogRecord{}, 0, errors.New("the checksum of a record differs")
+		return core.LogRecord{}, h.size(), errors.New("the checksum of a record differs")
 	}
 	return core.LogRecord{Time: h.time, Stream: h.stream, Data: data[:h.length:h.length]}, h.size(), nil
+}
+
+// nextHeader returns the position of the first header with a checksum that begins at from or later in r. ok is false if
+// there is none.
+func nextHeader(r io.ReaderAt, from int64) (at int64, ok bool) {
+	const step = 1 << 20
+	window := make([]byte, step+headerSize+sumSize-1) // windows overlap, so that a header lies in one of them
+	for {
+		n, err := r.ReadAt(window, from)
+		for i := 0; i+headerSize+sumSize <= n; i++ {
+			if window[i]&summedBit == 0 || window[i+8]&summedBit == 0 {
+				continue
+			}
+			if h, err := readHeader(bytes.NewReader(window[i:n])); err == nil && h.summed {
+				return from + int64(i), true
+			}
+		}
+		if err != nil {
+			return 0, false
+		}
+		from += step
+	}
 }
 
 func sum(data []byte) uint32 { return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) }

@@ -44,6 +44,24 @@ func Connect(port int) (*os.File, error) {
 	return conn, err
 }
 
+// ConnectFrom connects to a port at the address at which client arrived, or else as Connect does.
+func ConnectFrom(client *os.File, port int) (*os.File, error) {
+	raw, err := client.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var local unix.Sockaddr
+	if err := raw.Control(func(fd uintptr) { local, _ = unix.Getsockname(int(fd)) }); err != nil {
+		return nil, err
+	}
+	if here, ok := local.(*unix.SockaddrInet4); ok {
+		if conn, err := connectTo(unix.AF_INET, &unix.SockaddrInet4{Port: port, Addr: here.Addr}); err == nil {
+			return conn, nil
+		}
+	}
+	return Connect(port)
+}
+
 func connectTo(family int, address unix.Sockaddr) (*os.File, error) {
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"crypto/rand"
+	"net/netip"
 	"path"
 	"strings"
 	"time"
@@ -81,6 +82,8 @@ type Config struct {
 	User string `json:"user,omitempty"`
 	// Workdir is the spec's, else the image's.
 	Workdir string `json:"workdir,omitempty"`
+	// StopSignal is the image's: "SIGQUIT". "" is SIGTERM.
+	StopSignal string `json:"stop_signal,omitempty"`
 	// Expires is when the lifetime ends; zero is never.
 	Expires time.Time `json:"expires,omitzero"`
 	// Fixed means that a timeout was set: no lease changes Expires.
@@ -102,6 +105,21 @@ type Fence struct {
 	Never []string `json:"never,omitempty"`
 	// Closed means that Only applies even when it is empty.
 	Closed bool `json:"closed,omitempty"`
+	// Host lists the addresses of the engine's machine. They and the gateways are unreachable, unless Only names the
+	// address itself or OpenHost is set.
+	Host     []netip.Addr `json:"host,omitempty"`
+	OpenHost bool         `json:"open_host,omitempty"`
+	// Ports are published. Their clients come from a gateway, so the box has a listener of its own for each: only its
+	// answers reach the gateway.
+	Ports []Port `json:"ports,omitempty"`
+}
+
+// Port is a published port.
+type Port struct {
+	// Inside is the port of the sandbox's server.
+	Inside uint16 `json:"inside"`
+	// Outside is the port at which the engine reaches the box. No process in the sandbox can bind it.
+	Outside uint16 `json:"outside"`
 }
 
 // State is one line of the container's log.

@@ -48,7 +48,10 @@ const (
 	// VerbSnapshot writes the writable layer to the directory Dir.
 	VerbSnapshot Verb = "snapshot"
 	// VerbDiff writes core.Changes as JSON to the descriptor that comes with the request.
-	VerbDiff    Verb = "diff"
+	VerbDiff Verb = "diff"
+	// VerbLayer writes the writable layer to the descriptor that comes with the request: a tar archive in which the marks
+	// of overlayfs stand for removed files.
+	VerbLayer   Verb = "layer"
 	VerbDenials Verb = "denials"
 	VerbNetwork Verb = "network" // replace the network policy
 )
@@ -59,7 +62,8 @@ type Request struct {
 	// Version is the caller's; Sign sets it. On this machine the handshake of the socket carries it.
 	Version int `json:"version,omitempty"`
 
-	// Command belongs to VerbExec; of an attached command it has the streams.
+	// Command belongs to VerbExec; of an attached command it has the streams. User also belongs to VerbFiles and VerbFile
+	// of a container.
 	Command
 
 	// Exec names a command, for VerbAttach and VerbLogs; the others belong to VerbLogs, Replay to VerbAttach.

@@ -4,8 +4,8 @@ import "github.com/seed-0724f904/sb/core"
 
 // Version is the version of the protocol. A sandbox keeps the program that it was launched with, so client and
 // supervisor may differ. Each side sends its version first. Version 1 had none in containers, version 3 no images on
-// this machine.
-const Version = 4
+// this machine, version 4 did not close a container's way to its host.
+const Version = 5
 
 // CheckVersion returns a clear error if a client and a supervisor do not understand each other: core.KindUnavailable.
 func CheckVersion(client, supervisor int) error {

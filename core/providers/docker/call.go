@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
@@ -22,6 +23,8 @@ type call struct {
 	p  *Provider
 	id string
 	op string
+	// left reports that this process closed the call.
+	left atomic.Bool
 }
 
 // dial starts a call and sends its request. ctx bounds only these two steps; the caller closes the call.
@@ -63,7 +66,10 @@ func (p *Provider) dial(ctx context.Context, id, op string, request wire.Request
 	return c, nil
 }
 
-func (c *call) close() { _ = c.Close() }
+func (c *call) close() {
+	c.left.Store(true)
+	_ = c.Close()
+}
 
 // callError returns the error for a failed call to the sandbox.
 func (p *Provider) callError(ctx context.Context, id, op string, err error) error {
@@ -98,7 +104,7 @@ func notRunning(sb core.Sandbox, op string) error {
 		return core.Errorf(core.KindConflict, "docker."+op, sb.Name, "%s", why).WithHint("sb start %s", sb.Name)
 	case core.StateQueued, core.StateCreating, core.StateExited, core.StateFailed, core.StateLost:
 	}
-	return core.Errorf(core.KindConflict, "docker."+op, sb.Name, "the sandbox does not run: it is %s", sb.State)
+	return core.Errorf(core.KindConflict, "docker."+op, sb.Name, "the sandbox is not running: it is %s", sb.State)
 }
 
 // ask makes a call and returns its single reply.
@@ -149,6 +155,9 @@ func (c *call) reply(take func(kind byte, payload []byte) error) (wire.Reply, er
 
 // failure returns the reason for which a call ended without a reply.
 func (c *call) failure(err error) error {
+	if c.left.Load() {
+		return core.Errorf(core.KindCanceled, "docker."+c.op, c.id, "the caller has left")
+	}
 	if errors.Is(err, wire.ErrFrame) {
 		// The call has not ended, so its diagnostics are not complete.
 		return core.Errorf(core.KindInternal, "docker."+c.op, c.id, "the sandbox's answer is damaged: %w", err)
@@ -169,8 +178,8 @@ func (c *call) failure(err error) error {
 	if len(reason) > 0 {
 		return core.Errorf(core.KindInternal, "docker."+c.op, c.id, "the call to the sandbox failed: %s", reason)
 	}
-	return core.Errorf(core.KindUnavailable, "docker."+c.op, c.id, "the connection to the engine broke off: %w", err).
-		WithHint("a running command keeps running: sb ps %s", sb.Name)
+	return core.Errorf(core.KindUnavailable, "docker."+c.op, c.id, "the connection to the engine was lost: %w", err).
+		WithHint("the command may still run; list the commands with: sb ps %s", sb.Name)
 }
 
 // awaitEnd waits until the engine reports a container's end, for endGrace at most, and then returns the sandbox. Its

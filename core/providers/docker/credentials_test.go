@@ -139,7 +139,7 @@ func TestCredentials(t *testing.T) {
 			core.Lease{}, nil,
 		)
 		if err == nil {
-			t.Fatal("the registry gave its image to somebody it does not know")
+			t.Fatal("the registry gave its image to an unknown user")
 		}
 		for how, helper := range map[string]bool{"file": false, "helper": true} {
 			p := e.open(t, func(opts *Options) { opts.LookupEnv = loggedIn(t, address, helper) })

@@ -30,8 +30,6 @@ type Options struct {
 	Runtime string
 	// GPUs is the type and number of the engine's GPUs, which no engine reports: "H100:2". The zero value offers none.
 	GPUs core.GPU
-	// Mounts lists the host directories that volumes may use, with all their subdirectories.
-	Mounts []string
 	// Guest is the path of sb-guest, built for the engine's system; "" looks for it.
 	Guest string
 	// EngineOnly makes every call to a sandbox through the engine. Users without root on its machine have no other path.
@@ -61,6 +59,6 @@ func New(opts Options) (core.Provider, error) {
 		opts.LookupEnv = os.LookupEnv
 	}
 	p := &Provider{opts: opts, known: map[string]known{}, spares: map[string]*spare{}}
-	p.Files = guest.NewFiles(Name, files{p})
+	p.Files = guest.NewFiles(Name, files{p: p})
 	return p, nil
 }

@@ -72,7 +72,7 @@ func (p *Provider) found(ctx context.Context) []core.Finding {
 				continue
 			}
 			if at.Socket() && !engine.Writable(path) {
-				f.Status, f.Detail = statusWarning, "this user may not use "+path
+				f.Status, f.Detail = statusWarning, "this user has no access to "+path
 				f.Fix = engine.ClosedHint
 				findings = append(findings, f)
 				continue

@@ -43,8 +43,11 @@ func (p *Provider) Enforcement(ctx context.Context, id string, spec core.Spec) (
 			if spec.Network.Mode == core.NetworkInternal {
 				e.How = "an internal network of the engine's, and " + e.How
 			}
-			if slices.ContainsFunc(spec.Network.Allow, isName) {
-				e.Strength, e.Gap = core.Unenforced, "names cannot be told apart in a container's network: a launch with one is "+
+			if reachesOut(spec) && !p.onThisMachine() {
+				e.Strength, e.Gap = core.Partial, "the engine does not report all addresses of its machine, so some may be open"
+			}
+			if slices.ContainsFunc(spec.Network.Allow, func(a string) bool { return a != core.AllowHost && isName(a) }) {
+				e.Strength, e.Gap = core.Unenforced, "a container's network cannot filter by name: a launch with a domain is "+
 					"refused"
 			}
 		case "volumes":
@@ -61,13 +64,14 @@ func (p *Provider) Enforcement(ctx context.Context, id string, spec core.Spec) (
 }
 
 // bounds reads the limits that the engine supports and, with an id, those of that container. It makes no request if
-// spec has no limit that the engine enforces.
+// spec has no limit that the engine enforces and reaches no address outside of the sandbox.
 func (p *Provider) bounds(ctx context.Context, id string, spec core.Spec) (engine.Facts, *container.HostConfig, error) {
-	if spec.CPU == 0 && spec.Memory == 0 && spec.Processes == 0 && spec.Disk == 0 {
+	limited := spec.CPU != 0 || spec.Memory != 0 || spec.Processes != 0 || spec.Disk != 0
+	if !limited && !reachesOut(spec) {
 		return engine.Facts{}, nil, nil
 	}
 	e, err := p.connect(ctx)
-	if err != nil {
+	if err != nil || !limited {
 		return engine.Facts{}, nil, err
 	}
 	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
@@ -86,6 +90,11 @@ func (p *Provider) bounds(ctx context.Context, id string, spec core.Spec) (engin
 	return facts, c.HostConfig, nil
 }
 
+// reachesOut reports whether the policy allows addresses outside of the sandbox.
+func reachesOut(spec core.Spec) bool {
+	return spec.Network.Mode == core.NetworkAll || spec.Network.Mode == core.NetworkAllow
+}
+
 // limit reports how an engine with these facts holds a limit of a container.
 func limit(f engine.Facts, e *core.Enforcement, spec core.Spec) {
 	e.How = "the engine's control group"
@@ -101,8 +110,7 @@ func limit(f engine.Facts, e *core.Enforcement, spec core.Spec) {
 		e.How = "a quota of the engine's storage"
 		if f.Storage == "btrfs" {
 			// Linux 6.18 logs: "qgroup marked inconsistent, to be deleted qgroup has non-zero numbers".
-			e.Strength, e.Gap = core.Partial, "btrfs may stop counting when a container is removed, until somebody runs btrfs "+
-				"quota rescan"
+			e.Strength, e.Gap = core.Partial, "btrfs may stop counting when a container is removed, until: btrfs quota rescan"
 		}
 	}
 }

@@ -2,8 +2,10 @@ package docker
 
 import (
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,17 +18,36 @@ import (
 
 // A restriction that a launch refuses is not reported as enforced.
 func TestDomainsAreUnenforced(t *testing.T) {
-	p, err := New(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.Close() })
-	for allowed, want := range map[string]core.Strength{"192.0.2.0/24": core.Full, "pypi.org": core.Unenforced} {
-		list, err := p.(core.Enforcer).Enforcement(
-			t.Context(), "", core.Spec{Network: core.Network{Mode: core.NetworkAllow, Allow: []string{allowed}}},
+	for _, test := range []struct {
+		network, allowed string
+		want             core.Strength
+	}{
+		{"unix", "192.0.2.0/24", core.Full},
+		{"unix", "pypi.org", core.Unenforced},
+		{"tcp", "192.0.2.0/24", core.Partial}, // the addresses of the engine's machine are not all known
+	} {
+		at := "127.0.0.1:0"
+		if test.network == "unix" {
+			at = filepath.Join(t.TempDir(), "engine.sock")
+		}
+		listener, err := new(net.ListenConfig).Listen(t.Context(), test.network, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := httptest.NewUnstartedServer(dockertest.Imitation())
+		_ = server.Listener.Close()
+		server.Listener = listener
+		server.Start()
+		t.Cleanup(server.Close)
+		p := &Provider{opts: Options{
+			Host: test.network + "://" + listener.Addr().String(), LookupEnv: dockertest.Environment(nil),
+		}}
+		t.Cleanup(func() { _ = p.Close() })
+		list, err := p.Enforcement(
+			t.Context(), "", core.Spec{Network: core.Network{Mode: core.NetworkAllow, Allow: []string{test.allowed}}},
 		)
-		if err != nil || len(list) != 1 || list[0].Strength != want {
-			t.Errorf("%s: %+v, %v", allowed, list, err)
+		if err != nil || len(list) != 1 || list[0].Strength != test.want {
+			t.Errorf("%s at %s: %+v, %v", test.allowed, test.network, list, err)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func (p *Provider) Exec(ctx context.Context, id string, spec core.ExecSpec) (cor
 	}
 	for _, secret := range spec.Secrets {
 		if secret.Ref != "" {
-			return nil, core.Errorf(core.KindUnsupported, "docker.exec", secret.Name, "an engine keeps no secrets")
+			return nil, core.Errorf(core.KindUnsupported, "docker.exec", secret.Name, "container engines do not store secrets")
 		}
 		request.Secrets[secret.Name] = secret.Value.Reveal()
 	}
@@ -147,7 +147,7 @@ func (p *process) lost() {
 	if p.id == "" || !errors.Is(p.err, core.KindNotFound) && !errors.Is(p.err, core.KindConflict) {
 		return
 	}
-	p.exit = core.Exit{Code: 137, Signal: 9, Message: "the sandbox ended under the command: " + p.err.Error()}
+	p.exit = core.Exit{Code: 137, Signal: 9, Message: "the sandbox ended while the command ran: " + p.err.Error()}
 	p.err = nil
 }
 
@@ -332,7 +332,7 @@ func (p *process) ask(ctx context.Context, c wire.Control) error {
 	default:
 	}
 	if err := p.control(c); err != nil && !p.over() {
-		return core.Errorf(core.KindUnavailable, "docker.kill", p.id, "the connection to the engine broke off: %w", err)
+		return core.Errorf(core.KindUnavailable, "docker.kill", p.id, "the connection to the engine was lost: %w", err)
 	}
 	select {
 	case err := <-p.controlReply:

@@ -65,3 +65,29 @@ func TestLongArguments(t *testing.T) {
 		}
 	})
 }
+
+// TestCloseEndsTheCall checks that a caller who leaves does not wait for the end of a container that lives: "sb kill"
+// took as long as an engine may need to notice an end.
+func TestCloseEndsTheCall(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		for name, change := range map[string]func(*Options){"direct": nil, "engine": throughEngine} {
+			t.Run(name, func(t *testing.T) {
+				p := e.open(t, change)
+				sb := box(t, p, nil)
+				running, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"sleep", "1000"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := running.Close(); err != nil {
+					t.Error(err)
+				}
+				left, ok := running.(*process)
+				if !ok {
+					t.Fatalf("the process is a %T", running)
+				}
+				wantKind(t, left.err, core.KindCanceled)
+			})
+		}
+	})
+}

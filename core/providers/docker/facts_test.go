@@ -32,7 +32,7 @@ func TestLimitsAreProbedBeforeRefusal(t *testing.T) {
 		t.Cleanup(func() { _ = p.Close() })
 		for _, limit := range limits {
 			if !p.Capabilities().Can(limit) {
-				t.Errorf("%s: a limit of %s is refused before anybody asked", driver, limit)
+				t.Errorf("%s: a limit of %s is refused before a launch", driver, limit)
 			}
 		}
 		e, err := p.connect(t.Context())

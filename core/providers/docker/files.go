@@ -14,15 +14,24 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
-// files is guest.Transport. Each operation has its own call, or follows a short one on the same call.
-type files struct{ p *Provider }
+// files is guest.Transport. Each operation has its own call, or follows a short one on the same call. user runs it;
+// "" is the sandbox's.
+type files struct {
+	p    *Provider
+	user string
+}
+
+var _ core.RootFiler = (*Provider)(nil)
+
+// FilesAsRoot implements core.RootFiler.
+func (p *Provider) FilesAsRoot() core.FileSystem { return guest.NewFiles(Name, files{p: p, user: "0"}) }
 
 // operation is one run of sb-guest for files. Writes to the call are its body, and reads are the answer.
 type operation struct {
 	*call
 	name string
 	stop func() bool
-	ctx  context.Context //nolint:containedctx // an io.Reader has no other way to say why it broke off
+	ctx  context.Context //nolint:containedctx // io.Reader takes no context
 
 	// broken reports that the call was closed on purpose.
 	broken atomic.Bool
@@ -39,6 +48,7 @@ func (f files) Operate(ctx context.Context, id string, request guest.Request) (g
 		return nil, core.Wrap("docker.files", string(request.Path), err)
 	}
 	wireRequest := wire.Request{Verb: wire.VerbFiles, File: argv}
+	wireRequest.User = f.user
 	if request.Op == guest.OpStat {
 		wireRequest.Verb = wire.VerbFile
 	}

@@ -62,17 +62,18 @@ func (p *Provider) guestPath(arch string) (string, error) {
 		switch {
 		case machine != machines(arch):
 			wrong = core.Errorf(
-				core.KindUnavailable, "docker", "", "%s is for another processor than the engine's %s", candidate, arch,
+				core.KindUnavailable, "docker", "", "%s is built for another processor than the engine's %s", candidate, arch,
 			)
 		case dynamic:
 			wrong = core.Errorf(
-				core.KindUnavailable, "docker", "", "%s is dynamically linked, and where it runs there is no linker", candidate,
+				core.KindUnavailable, "docker", "", "%s is dynamically linked, and a container may have no dynamic linker",
+				candidate,
 			)
 		default:
 			return candidate, nil
 		}
 	}
-	e := core.Errorf(core.KindUnavailable, "docker", "", "sb's helper sb-guest for linux/%s is not there", arch)
+	e := core.Errorf(core.KindUnavailable, "docker", "", "sb's helper sb-guest for linux/%s is missing", arch)
 	if wrong != nil {
 		e.Err = wrong
 	}

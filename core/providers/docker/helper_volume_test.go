@@ -126,7 +126,7 @@ func TestHelperShared(t *testing.T) {
 		}
 		named, err := p.Volumes(t.Context())
 		if err != nil || slices.ContainsFunc(named, func(v core.VolumeInfo) bool { return v.Name == volume }) {
-			t.Errorf("volumes of somebody's are %+v, %v", named, err)
+			t.Errorf("foreign volumes are %+v, %v", named, err)
 		}
 		for _, name := range []string{volume, helperPrefix + "next"} { // later versions, too: the first content is trusted
 			_, err := p.Launch(

@@ -110,7 +110,7 @@ func wantKind(t *testing.T, err error, kind core.Kind) {
 // readable makes a directory that engines of other users can read.
 func readable(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "sb-docker-test-") //nolint:usetesting // t.TempDir's is its owner's only
+	dir, err := os.MkdirTemp("", "sb-docker-test-") //nolint:usetesting // only its owner can enter t.TempDir
 	if err == nil {
 		err = os.Chmod(dir, 0o755)
 	}

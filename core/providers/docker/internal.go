@@ -47,7 +47,7 @@ func (p *Provider) internal(ctx context.Context, e containers, name string) (net
 		switch {
 		case len(found) > 0 && (found[0].Labels[labelNetwork] != name || !found[0].Internal):
 			return network.Network{}, core.Errorf(
-				core.KindUnauthorized, "docker.launch", name, "the engine has a network %s that sb did not make", name,
+				core.KindUnauthorized, "docker.launch", name, "the engine's network %s was not created by sb", name,
 			).
 				WithHint("remove it, or choose another app")
 		case len(found) > 0:

@@ -168,7 +168,7 @@ func (p *Provider) replay(
 			return nil, err
 		}
 		return nil, core.Errorf(
-			core.KindConflict, "docker.attach", exec, "how the command ended is not known: the sandbox stopped under it",
+			core.KindConflict, "docker.attach", exec, "the exit code is unknown: the sandbox stopped while the command ran",
 		)
 	}
 	if streams.Replay {
@@ -259,7 +259,7 @@ func unpackJournal(dir string, archive io.Reader, wanted func(file string) bool)
 		}
 		if left -= h.Size; left < 0 {
 			return core.Errorf(
-				core.KindExhausted, "docker.journal", "", "what the sandbox has for its journal is larger than %s",
+				core.KindExhausted, "docker.journal", "", "the sandbox's journal is larger than %s",
 				core.Bytes(maxJournal),
 			)
 		}

@@ -126,7 +126,14 @@ func (l *launch) once(ctx context.Context) (sb core.Sandbox, err error) {
 
 // config returns the configuration for the first process.
 func (l *launch) config(ctx context.Context, id string) (wire.Config, error) {
-	fence := fence(l.spec.Network)
+	fence := fence(l.spec)
+	if fence.On && !fence.OpenHost || fence.Closed {
+		hosts, err := l.e.hostAddresses(ctx)
+		if err != nil {
+			return wire.Config{}, err
+		}
+		fence.Host = hosts
+	}
 	if l.spec.Network.Mode == core.NetworkInternal {
 		// Checked again: before the container existed, another sandbox's end may have removed the network.
 		n, err := l.p.internal(ctx, l.e, l.internal())
@@ -138,6 +145,7 @@ func (l *launch) config(ctx context.Context, id string) (wire.Config, error) {
 	config := wire.Config{
 		ID: id, Spec: l.spec.Redacted(), Actor: l.lease.Owner.Actor, User: l.spec.User, Workdir: l.spec.Workdir,
 		Secrets:      map[string]string{},
+		StopSignal:   l.image.StopSignal,
 		ExecLogLimit: execLogLimit, EntryLogLimit: int64(l.p.opts.LogLimit), Fence: fence,
 	}
 	if config.User == "" {
@@ -273,7 +281,7 @@ func (l *launch) makeWay(ctx context.Context, name string) (free bool, err error
 		switch {
 		case err == nil:
 			return false, core.Errorf(
-				core.KindConflict, "docker.launch", l.spec.Name, "a container that sb did not make has the name %s", name,
+				core.KindConflict, "docker.launch", l.spec.Name, "a container that sb did not create has the name %s", name,
 			).
 				WithHint("choose another name")
 		case !errdefs.IsNotFound(err):
@@ -324,8 +332,8 @@ func hostname(name string) string { return strings.NewReplacer("_", "-", ".", "-
 
 func exposed(ports []core.Port) network.PortSet {
 	set := network.PortSet{}
-	for _, port := range ports {
-		set[portOf(port.Sandbox)] = struct{}{}
+	for _, port := range outside(ports) {
+		set[portOf(int(port.Outside))] = struct{}{}
 	}
 	return set
 }
@@ -407,26 +415,36 @@ func shellCapabilities() []string {
 // published publishes ports on the loopback address of the engine's machine.
 func published(ports []core.Port) network.PortMap {
 	m := network.PortMap{}
+	listeners := outside(ports)
 	for _, port := range ports {
 		binding := network.PortBinding{HostIP: netip.AddrFrom4([4]byte{127, 0, 0, 1})}
 		if port.Host != 0 {
 			binding.HostPort = strconv.Itoa(port.Host)
 		}
-		m[portOf(port.Sandbox)] = append(m[portOf(port.Sandbox)], binding)
+		at := slices.IndexFunc(listeners, func(p wire.Port) bool { return int(p.Inside) == port.Sandbox })
+		listener := portOf(int(listeners[at].Outside))
+		m[listener] = append(m[listener], binding)
 	}
 	return m
 }
 
-// fence returns the network policy that the first process enforces.
-func fence(n core.Network) wire.Fence {
+// fence returns the network policy that the first process enforces, without the addresses of the engine's machine.
+func fence(spec core.Spec) wire.Fence {
+	n := spec.Network
+	f := wire.Fence{On: true, OpenHost: n.Host(), Ports: outside(spec.Ports)}
 	switch n.Mode {
 	case core.NetworkNone:
 		return wire.Fence{}
 	case core.NetworkAllow:
-		return wire.Fence{On: true, Closed: true, Only: n.Allow}
+		f.Closed = true
+		for _, allowed := range n.Allow {
+			if allowed != core.AllowHost {
+				f.Only = append(f.Only, allowed)
+			}
+		}
 	case core.NetworkDefault, core.NetworkAll, core.NetworkInternal:
 	}
-	return wire.Fence{On: true}
+	return f
 }
 
 // start starts a container. If the engine has lost the helper, it copies the helper again.
@@ -450,7 +468,8 @@ func (e containers) start(ctx context.Context, id string, config wire.Config, ke
 	}
 	if len(setup) > wire.MaxFrame {
 		return core.Errorf(
-			core.KindUsage, "docker.launch", config.Spec.Name, "the sandbox's configuration, with its secrets, is over %s",
+			core.KindUsage, "docker.launch", config.Spec.Name, "the sandbox's configuration, with its secrets, is larger "+
+				"than %s",
 			core.Bytes(wire.MaxFrame),
 		)
 	}
@@ -583,7 +602,7 @@ func (p *Provider) refuse(e containers, spec core.Spec) error {
 		{spec.Disk > 0, f.Disk, "disk"},
 	} {
 		if limit.requested && !limit.holds {
-			return unsupported(limit.name, "this engine cannot hold a limit of "+limit.name, limitHint(e, limit.name))
+			return unsupported(limit.name, "this engine cannot enforce a limit of "+limit.name, limitHint(e, limit.name))
 		}
 	}
 	if spec.OpenFiles > 0 && spec.OpenFiles < minOpenFiles {
@@ -591,16 +610,16 @@ func (p *Provider) refuse(e containers, spec core.Spec) error {
 			core.KindUsage, "docker.launch", "open_files", "at least %d are needed in a container", minOpenFiles,
 		)
 	}
-	if len(spec.Ports) > 0 && spec.Network.Mode != core.NetworkAll && spec.Network.Mode != core.NetworkDefault {
+	if mode := spec.Network.Mode; len(spec.Ports) > 0 && (mode == core.NetworkNone || mode == core.NetworkInternal) {
 		return unsupported(
-			"ports", "an engine publishes ports of sandboxes with --network all only",
-			"leave the ports or the network policy out, or use the local provider",
+			"ports", "ports of a container are published with --network all or allow only",
+			"reach them with: sb port forward, or use the local provider",
 		)
 	}
 	for _, allowed := range spec.Network.Allow {
-		if isName(allowed) {
-			return unsupported(allowed, "names cannot be told apart in a container's network: only CIDRs can be allowed here",
-				"allow CIDRs, or use the local provider for names")
+		if allowed != core.AllowHost && isName(allowed) {
+			return unsupported(allowed, "a container's network cannot filter by name: only CIDRs can be allowed",
+				"allow CIDRs, or use --provider local for domains")
 		}
 	}
 	if err := p.refuseRuntime(e); err != nil {
@@ -608,7 +627,8 @@ func (p *Provider) refuse(e containers, spec core.Spec) error {
 	}
 	for _, secret := range spec.Secrets {
 		if secret.Ref != "" {
-			return unsupported(secret.Name, "an engine keeps no secrets", "give the secret's value in this environment")
+			return unsupported(secret.Name, "container engines do not store secrets", "set the secret's value in this "+
+				"environment")
 		}
 	}
 	if !spec.GPU.IsZero() && !f.GPU && len(f.CDI) < spec.GPU.Count {
@@ -628,11 +648,11 @@ func (p *Provider) refuseRuntime(e containers) error {
 	refused := core.Errorf(core.KindUnsupported, "docker.runtime", runtime, "the engine has no runtime of that name")
 	if e.Podman {
 		return refused.WithHint(
-			"Podman's API takes its own alone, %s: name another in its containers.conf, or unset docker.runtime",
+			"Podman's API accepts its default only (%s): set another in containers.conf, or unset docker.runtime",
 			e.Facts.Runtime,
 		)
 	}
-	return refused.WithHint("it has %s; set docker.runtime", strings.Join(e.Facts.Runtimes, ", "))
+	return refused.WithHint("the engine has %s: set docker.runtime to one of them", strings.Join(e.Facts.Runtimes, ", "))
 }
 
 // minOpenFiles is the minimum for the first process, to which the limit also applies.
@@ -641,9 +661,9 @@ const minOpenFiles = 256
 func limitHint(e containers, name string) string {
 	switch {
 	case name == "disk":
-		return "Docker bounds the disk on XFS with project quotas (overlay2), btrfs and ZFS; leave --disk out here"
+		return "Docker limits the disk on XFS with project quotas (overlay2), btrfs and ZFS only; leave --disk out"
 	case e.Facts.Rootless && e.Facts.CgroupV1:
-		return "rootless engines need control groups of version 2; leave --" + name + " out here"
+		return "rootless engines need cgroup v2; leave --" + name + " out here"
 	}
 	return "leave --" + name + " out here"
 }

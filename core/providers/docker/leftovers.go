@@ -43,11 +43,12 @@ func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 	}
 	for _, c := range containers {
 		left = append(
-			left, core.Leftover{Provider: Name, Subject: fillingPrefix + c.ID, Why: "a container that was to bring sb's helper"},
+			left, core.Leftover{Provider: Name, Subject: fillingPrefix + c.ID, Why: "a container of an interrupted " +
+				"installation of sb's helper"},
 		)
 	}
 	for _, name := range volumes {
-		left = append(left, core.Leftover{Provider: Name, Subject: name, Why: "sb's helper, which no sandbox has any more"})
+		left = append(left, core.Leftover{Provider: Name, Subject: name, Why: "sb's helper, which no sandbox uses"})
 	}
 	return left, nil
 }

@@ -90,8 +90,8 @@ func TestContainerStartErrors(t *testing.T) {
 		created, err := c.ContainerCreate(t.Context(), client.ContainerCreateOptions{
 			Name: namePrefix + core.NewName(),
 			Config: &container.Config{
-				Image: testImage, Cmd: []string{"no-such-program"}, ExposedPorts: exposed(ports), AttachStdin: true,
-				OpenStdin: true,
+				Image: testImage, Entrypoint: []string{"no-such-program"}, ExposedPorts: exposed(ports),
+				AttachStdin: true, OpenStdin: true,
 			},
 			HostConfig: &container.HostConfig{PortBindings: published(ports)},
 		})

@@ -191,7 +191,7 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	switch {
 	case !sb.Spec.Persist:
 		return sb, core.Errorf(
-			core.KindConflict, "docker.start", sb.Name, "the sandbox is not persistent: nothing of it was kept",
+			core.KindConflict, "docker.start", sb.Name, "the sandbox is not persistent: its files were not kept",
 		).
 			WithHint("launch a new one, with --persist if it should survive a stop")
 	case sb.State != core.StateStopped:

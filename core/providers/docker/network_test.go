@@ -20,7 +20,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// hostServer answers "host" on this machine's own address, which containers reach by their usual route.
+// hostServer answers "host" on all addresses of this machine, and returns one that is not a bridge's.
 func hostServer(t *testing.T) netip.AddrPort {
 	t.Helper()
 	addresses, err := net.InterfaceAddrs()
@@ -34,7 +34,7 @@ func hostServer(t *testing.T) netip.AddrPort {
 			strings.HasPrefix(ip.String(), "172.") || strings.HasPrefix(ip.String(), "10.88.") {
 			continue
 		}
-		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", netip.AddrPortFrom(ip, 0).String())
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "0.0.0.0:0")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func hostServer(t *testing.T) netip.AddrPort {
 		server.Listener = listener
 		server.Start()
 		t.Cleanup(server.Close)
-		return netip.MustParseAddrPort(listener.Addr().String())
+		return netip.AddrPortFrom(ip, netip.MustParseAddrPort(listener.Addr().String()).Port())
 	}
 	t.Skip("this machine has no address but its loopback")
 	return netip.AddrPort{}
@@ -73,8 +73,20 @@ func TestNetworkAll(t *testing.T) {
 		p := e.open(t, nil)
 		all := func(spec *core.Spec) { spec.Network.Mode = core.NetworkAll }
 		id, neighbor := box(t, p, all).ID, box(t, p, all).ID
-		if got := get(t, p, id, host); got != "host\n" {
-			t.Errorf("the outside answers %q", got)
+		gateway := netip.AddrPortFrom(gatewayOf(t, p, id), host.Port())
+		for what, to := range map[string]netip.AddrPort{"the host": host, "the gateway": gateway} {
+			if got := get(t, p, id, to); !strings.Contains(got, unreachable) {
+				t.Errorf("%s answers %q", what, got)
+			}
+		}
+		open := box(t, p, func(spec *core.Spec) {
+			spec.Network = core.Network{Mode: core.NetworkAll, Allow: []string{core.AllowHost}}
+		})
+		if got := get(t, p, open.ID, host); got != "host\n" {
+			t.Errorf("opened: the host answers %q", got)
+		}
+		if got := get(t, p, open.ID, gateway); got != "host\n" && e.name != "rootless" { // slirp4netns never opens it
+			t.Errorf("opened: the gateway answers %q", got)
 		}
 		for _, metadata := range []string{"169.254.169.254", "169.254.170.2", "169.254.1.1"} {
 			if got := get(t, p, id, port80(metadata)); !strings.Contains(got, unreachable) {
@@ -102,6 +114,17 @@ func TestNetworkAll(t *testing.T) {
 	})
 }
 
+// gatewayOf returns the address through which a sandbox reaches the outside.
+func gatewayOf(t *testing.T, p *Provider, id string) netip.Addr {
+	t.Helper()
+	out, _ := sh(t, p, id, "ip route | sed -n 's/^default via \\([0-9.]*\\) .*/\\1/p'")
+	gateway, err := netip.ParseAddr(strings.TrimSpace(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gateway
+}
+
 func TestNetworkAllow(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -112,7 +135,8 @@ func TestNetworkAllow(t *testing.T) {
 			want  string
 		}{
 			{[]string{host.Addr().String() + "/32"}, "host\n"},
-			{[]string{"0.0.0.0/0"}, "host\n"},
+			{[]string{core.AllowHost}, "host\n"},
+			{[]string{"0.0.0.0/0"}, unreachable},
 			{[]string{"203.0.113.0/24"}, unreachable},
 			{nil, unreachable},
 		} {
@@ -327,6 +351,18 @@ func TestPorts(t *testing.T) {
 				"sh", "-c", "mkdir /w; echo served > /w/index.html; httpd -p 8001 -h /w; httpd -f -p 8000 -h /w",
 			}
 		})
+		// Only the answers of published ports reach the gateway, and no process inside can take their place.
+		host := hostServer(t)
+		gateway := netip.AddrPortFrom(gatewayOf(t, p, sb.ID), host.Port())
+		for _, to := range []netip.AddrPort{host, gateway} {
+			if got := get(t, p, sb.ID, to); !strings.Contains(got, unreachable) {
+				t.Errorf("with ports, %s answers %q", to, got)
+			}
+			from, _ := sh(t, p, sb.ID, fmt.Sprintf("nc -w 3 -p %d %s %d </dev/null 2>&1", firstOutside, to.Addr(), to.Port()))
+			if !strings.Contains(from, "in use") && !strings.Contains(from, unreachable) {
+				t.Errorf("from a published port, %s answers %q", to, from)
+			}
+		}
 		if len(sb.Ports) != 2 || sb.Ports[0].Sandbox != 8000 || sb.Ports[1].Sandbox != 8001 {
 			t.Fatalf("the ports are %+v", sb.Ports)
 		}

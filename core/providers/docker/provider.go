@@ -71,8 +71,9 @@ func (p *Provider) Name() string { return Name }
 // have.
 func (p *Provider) Capabilities() core.Capabilities {
 	has := append(core.Implemented(p), core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser, core.CapVolumes,
-		core.CapImages,
-		core.CapBuild, core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapNetInternal, core.CapOpenFiles,
+		core.CapImages, core.CapPull,
+		core.CapBuild, core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapNetInternal, core.CapNetHost,
+		core.CapOpenFiles,
 		core.CapTimeout, core.CapNoTimeout, core.CapIdle)
 	facts := p.facts()
 	for _, limit := range []struct {

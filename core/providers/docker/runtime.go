@@ -32,7 +32,8 @@ func inGVisor(runtime string) bool {
 // files go to a file of gVisor, which a stop removes.
 func lostInGVisor(c core.Capability) bool {
 	return slices.Contains([]core.Capability{
-		core.CapNetAll, core.CapNetAllow, core.CapNetInternal, core.CapPorts, core.CapProcesses, core.CapPersist,
+		core.CapNetAll, core.CapNetAllow, core.CapNetInternal, core.CapNetHost, core.CapPorts, core.CapProcesses,
+		core.CapPersist,
 	}, c)
 }
 
@@ -44,7 +45,7 @@ func (e containers) filesSeen(ctx context.Context, op, id string) error {
 	}
 	if found.HostConfig != nil && inGVisor(found.HostConfig.Runtime) {
 		return core.Errorf(core.KindUnsupported, "docker."+
-			op, id, "the engine does not see what is written under its runtime %s", found.HostConfig.Runtime).
+			op, id, "the engine cannot read files that are written under its runtime %s", found.HostConfig.Runtime).
 			WithHint("copy files out with: sb pull")
 	}
 	return nil

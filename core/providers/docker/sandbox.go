@@ -10,6 +10,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -78,13 +79,13 @@ func (p *Provider) inspect(ctx context.Context, name string) (core.Sandbox, erro
 	}
 	sb.Created = parseTime(c.Created)
 	sb.Started = parseTime(c.State.StartedAt)
-	sb.Image = cmp.Or(sb.Image, c.Config.Image)
+	sb.Image, sb.ImageID = cmp.Or(sb.Image, c.Config.Image), imageID(c.Image)
 	if c.NetworkSettings != nil {
 		for port, bindings := range c.NetworkSettings.Ports {
 			for _, b := range bindings {
-				sb.Ports = append(
-					sb.Ports, core.PortMapping{Sandbox: int(port.Num()), Address: net.JoinHostPort(b.HostIP.String(), b.HostPort)},
-				)
+				sb.Ports = append(sb.Ports, core.PortMapping{
+					Sandbox: inside(d.spec.Ports, port.Num()), Address: net.JoinHostPort(b.HostIP.String(), b.HostPort),
+				})
 			}
 		}
 		sortPorts(sb.Ports)
@@ -122,6 +123,14 @@ func (e containers) container(ctx context.Context, name string) (container.Inspe
 
 // endingGrace bounds the time in which Podman fails for an ending container.
 const endingGrace = 3 * time.Second
+
+// imageID returns the id of a container's image as "sha256:…". Podman leaves the prefix out.
+func imageID(id string) string {
+	if id == "" || strings.Contains(id, ":") {
+		return id
+	}
+	return "sha256:" + id
+}
 
 // absent converts the error for a missing engine to KindNotFound.
 func (p *Provider) absent(err error, name string) error {
@@ -183,7 +192,7 @@ func (p *Provider) settle(ctx context.Context, e containers, sb *core.Sandbox, s
 	case "created", "configured", "initialized":
 		sb.State = core.StateCreating
 		if s.fault != "" || sb.Lease.Owner.Gone() || time.Since(sb.Created) > creatingAge {
-			sb.State, sb.Reason, sb.Message = core.StateFailed, core.ReasonLaunch, cmp.Or(s.fault, "its launch broke off")
+			sb.State, sb.Reason, sb.Message = core.StateFailed, core.ReasonLaunch, cmp.Or(s.fault, "its launch was interrupted")
 		}
 		return true
 	}
@@ -196,12 +205,12 @@ func (p *Provider) settle(ctx context.Context, e containers, sb *core.Sandbox, s
 		sb.Ended = last.Time
 	case s.oom:
 		sb.State, sb.Reason, sb.Message = core.StateFailed, core.ReasonMemory, fmt.Sprintf(
-			"memory use went over the limit of %s", sb.Spec.Memory,
+			"memory use exceeded the limit of %s", sb.Spec.Memory,
 		)
 	default:
 		sb.State, sb.Reason = core.StateLost, core.ReasonCrash
 		sb.Message = fmt.Sprintf(
-			"the container ended with code %d and did not say why: it was killed, or the engine was", s.code,
+			"the container exited with code %d without a reason: it or the engine was killed", s.code,
 		)
 	}
 	if sb.Spec.Persist && sb.State != core.StateStopped {
@@ -304,7 +313,8 @@ func (p *Provider) summary(ctx context.Context, e containers, c container.Summar
 	for _, port := range c.Ports {
 		if port.PublicPort != 0 {
 			sb.Ports = append(sb.Ports, core.PortMapping{
-				Sandbox: int(port.PrivatePort), Address: net.JoinHostPort(port.IP.String(), strconv.Itoa(int(port.PublicPort))),
+				Sandbox: inside(d.spec.Ports, port.PrivatePort),
+				Address: net.JoinHostPort(port.IP.String(), strconv.Itoa(int(port.PublicPort))),
 			})
 		}
 	}

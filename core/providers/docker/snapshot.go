@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/distribution/reference"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
@@ -43,6 +44,10 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 	if name == "" {
 		name = snapshotName + strings.ToLower(sb.Name) + ":" + now.Format("20060102-150405")
 	}
+	if _, err := reference.ParseNormalizedNamed(name); err != nil {
+		return core.Snapshot{}, core.Errorf(core.KindUsage, "docker.snapshot", name, "it is not an image's name: %w", err).
+			WithHint("use lower case: localhost/dev:v1")
+	}
 	if err := e.replaceable(ctx, name, opts.Replace); err != nil {
 		return core.Snapshot{}, err
 	}
@@ -59,8 +64,8 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 	committed, err := e.Client.ContainerCommit(bounded, containerOf(id), client.ContainerCommitOptions{
 		Reference: name, Comment: "snapshot of sandbox " +
 			sb.Name, Changes: append(restore(from, found.Config.Labels), "LABEL "+labelSnapshot+"="+sb.ID),
-		// Empty: the first process's settings do not belong in the image. Podman requires the field all the same.
-		Config: &container.Config{},
+		// The first process's settings do not belong in the image.
+		Config: &container.Config{StopSignal: from.StopSignal},
 	})
 	if err != nil {
 		return core.Snapshot{}, engine.Classify(bounded, "snapshot", name, err)

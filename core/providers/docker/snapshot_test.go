@@ -97,6 +97,16 @@ func TestSnapshot(t *testing.T) {
 }
 
 // An unchanged sandbox has no differences.
+func TestSnapshotOfABadName(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, nil)
+		sb := box(t, p, nil)
+		_, err := p.Snapshot(t.Context(), sb.ID, core.SnapshotOptions{Name: "BAD NAME!"})
+		wantKind(t, err, core.KindUsage)
+	})
+}
+
 func TestDiffOfNothing(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()

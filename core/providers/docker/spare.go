@@ -49,7 +49,7 @@ func (p *Provider) spare(ctx context.Context, id, op string, request wire.Reques
 	delete(p.spares, id)
 	p.spareMu.Unlock()
 	if s == nil || !s.timer.Stop() {
-		return nil, nil //nolint:nilnil // none is no error
+		return nil, nil //nolint:nilnil // a spare is optional
 	}
 	c := s.call
 	k, err := p.knownOf(ctx, id)

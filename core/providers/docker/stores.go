@@ -4,16 +4,20 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/distribution/reference"
 	imagetype "github.com/moby/moby/api/types/image"
+	volumetype "github.com/moby/moby/api/types/volume"
 	"github.com/moby/moby/client"
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/docker/engine"
+	"github.com/seed-0724f904/sb/core/providers/docker/image"
 )
 
 var (
@@ -40,9 +44,16 @@ func (p *Provider) Volumes(ctx context.Context) ([]core.VolumeInfo, error) {
 	}
 	list := make([]core.VolumeInfo, 0, len(found.Items))
 	for _, v := range found.Items {
-		list = append(list, core.VolumeInfo{Name: v.Name, Provider: Name, Created: parseTime(v.CreatedAt)})
+		list = append(list, volumeInfo(v))
 	}
 	return list, nil
+}
+
+// volumeInfo returns an engine's volume, with the labels that sb did not add itself.
+func volumeInfo(v volumetype.Volume) core.VolumeInfo {
+	labels := maps.Clone(v.Labels)
+	delete(labels, labelVersion)
+	return core.VolumeInfo{Name: v.Name, Provider: Name, Created: parseTime(v.CreatedAt), Labels: labels}
 }
 
 // CreateVolume implements core.VolumeStore.
@@ -70,13 +81,33 @@ func (p *Provider) CreateVolume(ctx context.Context, name string, opts core.Volu
 	case !errdefs.IsNotFound(err):
 		return core.VolumeInfo{}, engine.Classify(ctx, "volume", name, err)
 	}
-	made, err := e.Client.VolumeCreate(
-		ctx, client.VolumeCreateOptions{Name: name, Labels: map[string]string{labelVersion: version}},
-	)
-	if err != nil {
-		return core.VolumeInfo{}, engine.Classify(ctx, "volume", name, err)
+	request := client.VolumeCreateOptions{Name: name, Labels: map[string]string{labelVersion: version}}
+	maps.Copy(request.Labels, opts.Labels)
+	request.Labels[labelVersion] = version
+	if opts.Size > 0 {
+		request.DriverOpts = sizeOption(e.Podman, opts.Size)
 	}
-	return core.VolumeInfo{Name: made.Volume.Name, Provider: Name, Created: parseTime(made.Volume.CreatedAt)}, nil
+	made, err := e.Client.VolumeCreate(ctx, request)
+	err = engine.Classify(ctx, "volume", name, err)
+	if err != nil && opts.Size > 0 && !errors.Is(err, core.KindUnavailable) && ctx.Err() == nil {
+		return core.VolumeInfo{}, core.Errorf(
+			core.KindUnsupported, "docker.volume", name, "the engine cannot limit the size of a volume: %w", err,
+		).WithHint("its directory must be on XFS, mounted with the option pquota; or leave out the size")
+	}
+	if err != nil {
+		return core.VolumeInfo{}, err
+	}
+	return volumeInfo(made.Volume), nil
+}
+
+// sizeOption limits the size of a volume. An engine without project quotas refuses it. Podman enforces only the option
+// of a mount; it accepts the other one and does nothing.
+func sizeOption(podman bool, size core.Bytes) map[string]string {
+	bytes := strconv.FormatInt(int64(size), 10)
+	if podman {
+		return map[string]string{"o": "size=" + bytes}
+	}
+	return map[string]string{"size": bytes}
 }
 
 // RemoveVolume implements core.VolumeStore.
@@ -89,7 +120,7 @@ func (p *Provider) RemoveVolume(ctx context.Context, name string) error {
 	defer cancel()
 	found, err := e.Client.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
 	if err == nil && found.Volume.Labels[labelVersion] == "" {
-		return core.Errorf(core.KindNotFound, "docker.volume", name, "sb made no volume of that name").
+		return core.Errorf(core.KindNotFound, "docker.volume", name, "sb created no volume of that name").
 			WithHint("sb volume ls lists them")
 	}
 	if err == nil {
@@ -161,12 +192,11 @@ func (p *Provider) PullImage(ctx context.Context, name string, progress core.Pro
 	if progress == nil {
 		progress = func(core.Progress) {}
 	}
-	named, err := reference.ParseNormalizedNamed(name)
-	if err != nil {
-		return core.ImageInfo{}, core.Errorf(core.KindUsage, "docker.image", name, "it is no image's name: %w", err)
+	if _, err := reference.ParseNormalizedNamed(name); err != nil {
+		return core.ImageInfo{}, core.Errorf(core.KindUsage, "docker.image", name, "invalid image name: %w", err)
 	}
-	if reference.Domain(named) != "localhost" {
-		if err := p.store(e).Pull(ctx, name, progress); err != nil {
+	if !image.MadeHere(name) {
+		if _, err := p.store(e).Have(ctx, name, core.PullAlways, progress); err != nil {
 			return core.ImageInfo{}, err
 		}
 	}
@@ -175,6 +205,32 @@ func (p *Provider) PullImage(ctx context.Context, name string, progress core.Pro
 	found, err := e.Client.ImageInspect(ctx, name)
 	if err != nil {
 		return core.ImageInfo{}, engine.Classify(ctx, "image", name, err)
+	}
+	return core.ImageInfo{
+		ID: found.ID, Names: found.RepoTags, Provider: Name, Created: parseTime(found.Created), Size: core.Bytes(found.Size),
+	}, nil
+}
+
+// BuildImage implements core.ImageBuilder. The engine has its own network policy and limits for builds.
+func (p *Provider) BuildImage(
+	ctx context.Context, b core.ImageBuild, progress core.ProgressFunc,
+) (core.ImageInfo, error) {
+	if _, err := reference.ParseNormalizedNamed(b.Name); err != nil {
+		return core.ImageInfo{}, core.Errorf(core.KindUsage, "docker.build", b.Name, "it is no image's name: %w", err)
+	}
+	e, err := p.connect(ctx)
+	if err != nil {
+		return core.ImageInfo{}, err
+	}
+	id, err := p.store(e).Build(ctx, b, progress)
+	if err != nil {
+		return core.ImageInfo{}, err
+	}
+	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
+	defer cancel()
+	found, err := e.Client.ImageInspect(ctx, id)
+	if err != nil {
+		return core.ImageInfo{}, engine.Classify(ctx, "image", b.Name, err)
 	}
 	return core.ImageInfo{
 		ID: found.ID, Names: found.RepoTags, Provider: Name, Created: parseTime(found.Created), Size: core.Bytes(found.Size),

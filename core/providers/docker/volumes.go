@@ -5,7 +5,6 @@ import (
 	"context"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -17,7 +16,7 @@ import (
 )
 
 // mounts returns the engine's mounts for spec's volumes. It creates a missing named volume, which stays when the
-// sandbox ends. It refuses volumes that sb did not create, and host directories outside the policy.
+// sandbox ends. It refuses volumes that sb did not create, and the directory of the engine's socket.
 func (p *Provider) mounts(ctx context.Context, e containers, spec core.Spec) ([]mount.Mount, error) {
 	var mounts []mount.Mount
 	for _, v := range spec.Volumes {
@@ -26,7 +25,7 @@ func (p *Provider) mounts(ctx context.Context, e containers, spec core.Spec) ([]
 			return nil, core.Errorf(core.KindUsage, "docker.launch", v.Target, "nothing can be mounted there")
 		}
 		m := mount.Mount{Type: mount.TypeVolume, Source: v.Source, Target: target, ReadOnly: v.ReadOnly}
-		if filepath.IsAbs(v.Source) {
+		if v.IsPath() {
 			resolved, err := p.allowed(e, v.Source)
 			if err != nil {
 				return nil, err
@@ -72,18 +71,12 @@ func (l *launch) untouched(ctx context.Context, id string) error {
 	return nil
 }
 
-// allowed returns the host directory that source resolves to, if it may be mounted. Links are resolved first: the
-// policy applies to the mounted directory, not to its name. The engine's own socket is never allowed.
+// allowed returns the host directory that source resolves to, if it may be mounted. The service has checked it. The
+// engine's own socket is never mounted.
 func (p *Provider) allowed(e containers, source string) (string, error) {
-	forbidden := func() error {
-		return core.Errorf(
-			core.KindUnauthorized, "docker.launch", source, "the policy lets no sandbox see this directory of the host",
-		).
-			WithHint("use a named volume, or allow it with: sb config set docker.mounts %s", source)
-	}
 	resolved, err := filepath.EvalSymlinks(source)
 	if err != nil {
-		return "", forbidden()
+		return "", core.Errorf(core.KindUsage, "docker.launch", source, "the directory cannot be mounted: %w", err)
 	}
 	if socket, ok := strings.CutPrefix(e.At.Host, "unix://"); ok {
 		if target, err := filepath.EvalSymlinks(socket); err == nil {
@@ -94,9 +87,6 @@ func (p *Provider) allowed(e containers, source string) (string, error) {
 				core.KindUnauthorized, "docker.launch", source, "the engine's socket is there, and it gives control of the host",
 			)
 		}
-	}
-	if !slices.ContainsFunc(p.opts.Mounts, func(root string) bool { return below(resolved, root) }) {
-		return "", forbidden()
 	}
 	return resolved, nil
 }

@@ -153,7 +153,7 @@ func (b *box) endIn(timeout time.Duration) {
 	b.sandbox.Expires = time.Time{}
 	if timeout > 0 {
 		b.sandbox.Expires = b.provider.opts.Now().Add(timeout)
-		b.life = time.AfterFunc(timeout, func() { b.end(core.StateExited, core.ReasonTimeout, "its lifetime was over", nil) })
+		b.life = time.AfterFunc(timeout, func() { b.end(core.StateExited, core.ReasonTimeout, "its lifetime expired", nil) })
 	}
 }
 
@@ -201,7 +201,7 @@ func (b *box) end(state core.State, reason core.Reason, message string, code *in
 	}
 }
 
-// wait blocks until no command of the sandbox runs any more.
+// wait blocks until no command of the sandbox runs.
 func (b *box) wait() { b.running.Wait() }
 
 func (b *box) get() core.Sandbox {
@@ -296,7 +296,7 @@ func (b *box) start(id string, spec core.ExecSpec) (*process, error) {
 func (b *box) ended(proc *process) {
 	if proc.id == "0" && proc.missing == 0 {
 		code := proc.result().Code
-		b.end(core.StateExited, core.ReasonCommand, fmt.Sprintf("its command ended with code %d", code), &code)
+		b.end(core.StateExited, core.ReasonCommand, fmt.Sprintf("its command exited with code %d", code), &code)
 		return
 	}
 	b.rest()
@@ -335,7 +335,7 @@ func (b *box) exhausted(used core.Bytes) bool {
 	}
 	b.end(
 		core.StateFailed, core.ReasonMemory,
-		fmt.Sprintf("memory use of %s is over the limit of %s", used+ownMemory, sb.Spec.Memory), nil,
+		fmt.Sprintf("memory use of %s exceeded the limit of %s", used+ownMemory, sb.Spec.Memory), nil,
 	)
 	return true
 }

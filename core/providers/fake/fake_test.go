@@ -143,7 +143,7 @@ func TestSlowReaderOfAKilledCommand(t *testing.T) {
 	if _, err := io.ReadFull(r, make([]byte, 10)); err != nil {
 		t.Fatal(err)
 	}
-	// The output has no reader any more, and the sandbox can still be terminated.
+	// The output has no reader, and the sandbox can still be terminated.
 	if err := p.Terminate(t.Context(), sb.ID); err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func (p *Provider) WriteFile(ctx context.Context, id, name string, content io.Re
 	if err != nil {
 		return err
 	}
-	data, err := io.ReadAll(content)
+	data, err := io.ReadAll(until{ctx, content})
 	if err != nil {
 		return fileError("write", name, err)
 	}
@@ -119,6 +119,30 @@ func (p *Provider) WriteFile(ctx context.Context, id, name string, content io.Re
 		err = b.tree.replace(name, data, opts.Mode, b.uid())
 	}
 	return fileError("write", name, err)
+}
+
+// until is a reader that fails when a context ends, even while a read blocks. That read continues until it returns.
+type until struct {
+	ctx context.Context //nolint:containedctx // io.Reader takes no context
+	r   io.Reader
+}
+
+func (u until) Read(p []byte) (int, error) {
+	type result struct {
+		n   int
+		err error
+	}
+	done, buf := make(chan result, 1), make([]byte, len(p))
+	go func() {
+		n, err := u.r.Read(buf)
+		done <- result{n, err}
+	}()
+	select {
+	case r := <-done:
+		return copy(p, buf[:r.n]), r.err
+	case <-u.ctx.Done():
+		return 0, u.ctx.Err()
+	}
 }
 
 // Mkdir implements core.FileSystem.
@@ -220,7 +244,7 @@ func (p *Provider) Import(ctx context.Context, id, dir string, archive io.Reader
 	if err != nil {
 		return fileError("import", dir, err)
 	}
-	for r := tar.NewReader(archive); ; {
+	for r := tar.NewReader(until{ctx, archive}); ; {
 		if err := ctx.Err(); err != nil {
 			return fileError("import", dir, err)
 		}
@@ -248,7 +272,7 @@ func outside(name string) error {
 
 // unpack creates one entry of an archive.
 func (b *box) unpack(root string, header *tar.Header, content io.Reader, opts core.ImportOptions) error {
-	name := path.Join(root, header.Name) //nolint:gosec // it is checked in the next line
+	name := path.Join(root, header.Name) //nolint:gosec // checked in the next line
 	if path.IsAbs(header.Name) || !within(root, name) {
 		return outside(header.Name)
 	}
@@ -294,7 +318,7 @@ func (b *box) unpack(root string, header *tar.Header, content io.Reader, opts co
 		}
 	default:
 		return core.Errorf(
-			core.KindUnsupported, "fake.import", header.Name, "the archive holds a device, a socket or the like",
+			core.KindUnsupported, "fake.import", header.Name, "the archive contains a device or a socket",
 		)
 	}
 	if opts.KeepOwner {
@@ -304,7 +328,7 @@ func (b *box) unpack(root string, header *tar.Header, content io.Reader, opts co
 }
 
 func (b *box) unpackLink(root, name string, header *tar.Header) error {
-	target := path.Join(root, header.Linkname) //nolint:gosec // it is checked below
+	target := path.Join(root, header.Linkname) //nolint:gosec // checked below
 	if header.Typeflag == tar.TypeLink && !within(root, target) {
 		return outside(header.Name)
 	}

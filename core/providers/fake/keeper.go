@@ -33,6 +33,7 @@ var (
 	_ core.VolumeStore      = (*Keeper)(nil)
 	_ core.SecretStore      = (*Keeper)(nil)
 	_ core.ImageStore       = (*Keeper)(nil)
+	_ core.ImageBuilder     = (*Keeper)(nil)
 	_ core.AppStore         = (*Keeper)(nil)
 	_ core.EnvironmentStore = (*Keeper)(nil)
 	_ core.NetworkPolicer   = (*Keeper)(nil)

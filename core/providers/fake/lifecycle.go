@@ -223,7 +223,8 @@ func (b *box) revive() error {
 	sb := b.sandbox
 	switch {
 	case !sb.Spec.Persist:
-		return core.Errorf(core.KindConflict, "fake.start", sb.Name, "the sandbox is not persistent: nothing of it was kept").
+		return core.Errorf(core.KindConflict, "fake.start", sb.Name, "the sandbox is not persistent: its files were not "+
+			"kept").
 			WithHint("launch it with --persist")
 	case sb.State != core.StateStopped && sb.State != core.StateLost && sb.State != core.StateExited:
 		return core.Errorf(core.KindConflict, "fake.start", sb.Name, "the sandbox is %s", sb.State)
@@ -387,7 +388,7 @@ func (p *Provider) Sweep(ctx context.Context, leftover core.Leftover) error {
 	defer p.mu.Unlock()
 	at := slices.Index(p.leftovers, leftover)
 	if at < 0 {
-		return core.Errorf(core.KindNotFound, "fake.sweep", leftover.Subject, "nothing of that name was left behind")
+		return core.Errorf(core.KindNotFound, "fake.sweep", leftover.Subject, "no leftover has that name")
 	}
 	p.leftovers = slices.Delete(p.leftovers, at, at+1)
 	return nil

@@ -92,7 +92,7 @@ func (k *Keeper) DialPort(ctx context.Context, id string, port int) (net.Conn, e
 func (k *Keeper) Enforcement(_ context.Context, _ string, spec core.Spec) ([]core.Enforcement, error) {
 	list := spec.EnforcedFields()
 	for i := range list {
-		list[i].Strength, list[i].How = core.Full, "there is nothing to hold: it runs in this process's memory"
+		list[i].Strength, list[i].How = core.Full, "not enforced: it runs in this process's memory"
 		if slices.Contains(k.opts.Weak, list[i].Field) {
 			list[i].Strength, list[i].Gap = core.Unenforced, "nothing looks at it"
 		}

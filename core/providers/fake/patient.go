@@ -11,7 +11,7 @@ import (
 
 // patientReader reads from a pipe until ctx ends.
 type patientReader struct {
-	ctx  context.Context //nolint:containedctx // a reader has no other way to be told
+	ctx  context.Context //nolint:containedctx // io.Reader takes no context
 	file *os.File
 }
 

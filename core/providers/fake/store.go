@@ -71,8 +71,12 @@ func (k *Keeper) Volumes(ctx context.Context) ([]core.VolumeInfo, error) {
 
 // CreateVolume implements core.VolumeStore.
 func (k *Keeper) CreateVolume(ctx context.Context, name string, opts core.VolumeOptions) (core.VolumeInfo, error) {
+	if opts.Size != 0 {
+		return core.VolumeInfo{}, core.Errorf(core.KindUnsupported, "fake.volume", name, "volumes have no size here")
+	}
 	volume := core.VolumeInfo{
 		Name: name, ID: core.NewID("vol-"), Provider: k.Name(), Created: k.Provider.opts.Now(), Version: opts.Version,
+		Labels: opts.Labels,
 	}
 	return volume, k.storing(ctx, func() error { return put(k.volumes, "volume", name, volume) })
 }
@@ -117,6 +121,20 @@ func (k *Keeper) RemoveSecret(ctx context.Context, name string) error {
 // Images implements core.ImageStore. It lists the pulled images.
 func (k *Keeper) Images(ctx context.Context) ([]core.ImageInfo, error) {
 	return values(ctx, k, k.images)
+}
+
+// BuildImage implements core.ImageBuilder. It reads no file.
+func (k *Keeper) BuildImage(
+	ctx context.Context, b core.ImageBuild, progress core.ProgressFunc,
+) (core.ImageInfo, error) {
+	progress(core.Progress{Step: "building " + b.Name})
+	image := core.ImageInfo{
+		ID: "img-" + b.Name, Names: []string{b.Name}, Provider: k.Name(), Created: k.Provider.opts.Now(), Size: core.MiB,
+	}
+	return image, k.storing(ctx, func() error {
+		k.images[b.Name] = image
+		return nil
+	})
 }
 
 // PullImage implements core.ImageStore. Only the images of Options exist.
@@ -200,4 +218,11 @@ func (k *Keeper) CreateEnvironment(ctx context.Context, name string) (core.Envir
 // RemoveEnvironment implements core.EnvironmentStore.
 func (k *Keeper) RemoveEnvironment(ctx context.Context, name string) error {
 	return k.storing(ctx, func() error { return take(k.environments, "environment", name) })
+}
+
+// PushImage implements core.ImagePusher. It sends nothing.
+func (k *Keeper) PushImage(
+	_ context.Context, _, name string, _ core.ProgressFunc,
+) (core.PushedImage, error) {
+	return core.PushedImage{Name: name, Digest: "sha256:pushed", Provider: k.Name()}, nil
 }

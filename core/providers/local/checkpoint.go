@@ -45,6 +45,11 @@ func (p *Provider) Checkpoint(ctx context.Context, id, name string) (core.Checkp
 	if err != nil {
 		return core.Checkpoint{}, stateError("checkpoint", err)
 	}
+	release, err := p.holdImage(ctx, root)
+	if err != nil {
+		return core.Checkpoint{}, err
+	}
+	defer release()
 	kept, err := p.keep(ctx, id, filepath.Join(draft.Dir, store.ImageDir))
 	if err != nil {
 		return core.Checkpoint{}, err
@@ -136,7 +141,7 @@ func (p *Provider) fromCheckpoint(request socket.Launch) (socket.Launch, imageFu
 	if spec := request.Spec; spec.Disk != made.Disk || spec.Processes != made.Processes ||
 		spec.OpenFiles != made.OpenFiles {
 		return request, nil, core.Errorf(core.KindUsage, "local.launch", name,
-			"the limits of disk, processes and open files are the checkpoint's: %s, %d and %d",
+			"a launch from a checkpoint keeps its limits of disk, processes and open files: %s, %d and %d",
 			made.Disk, made.Processes, made.OpenFiles)
 	}
 	request.Image, request.Spec.Command = filepath.Join(dir, store.ImageDir), made.Command

@@ -4,7 +4,9 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -25,7 +27,7 @@ const (
 )
 
 // Diagnose implements core.Doctor.
-func (p *Provider) Diagnose(context.Context) []core.Finding {
+func (p *Provider) Diagnose(ctx context.Context) []core.Finding {
 	findings := []core.Finding{p.programFinding()}
 	findings = append(findings, namespaceFindings()...)
 	for _, dir := range []struct{ name, path, variable string }{
@@ -35,7 +37,103 @@ func (p *Provider) Diagnose(context.Context) []core.Finding {
 		findings = append(findings, dirFinding(dir.name, dir.path, dir.variable))
 	}
 	findings = append(findings, groupFinding(p.store.GroupName(fmt.Sprintf("doctor-%d", os.Getpid()))), kernelFinding())
-	return append(findings, p.damageFindings()...)
+	findings = append(findings, p.damageFindings()...)
+	if p.opts.HostOnly {
+		return findings
+	}
+	findings = append(findings, p.imageFindings(ctx)...)
+	return append(findings, p.volumeFindings(ctx)...)
+}
+
+// volumeFindings reads the record and the directory of each volume.
+func (p *Provider) volumeFindings(ctx context.Context) []core.Finding {
+	const name = "volumes"
+	shelf := p.store.Volumes()
+	names, err := shelf.Names()
+	if err != nil {
+		return []core.Finding{{Name: name, Status: statusError, Detail: err.Error()}}
+	}
+	sound := 0
+	var damaged []core.Finding
+	for _, volume := range names {
+		if ctx.Err() != nil {
+			break
+		}
+		err := p.checkVolume(volume)
+		if errors.Is(err, fs.ErrNotExist) {
+			if _, there := os.Lstat(p.store.VolumeDir(volume)); errors.Is(there, fs.ErrNotExist) {
+				continue // it was removed after Names
+			}
+		}
+		if err == nil {
+			sound++
+			continue
+		}
+		damaged = append(damaged, core.Finding{
+			Name: "volume " + volume, Status: statusError, Detail: err.Error(),
+			Fix: fmt.Sprintf("see what is left in %s, or remove it: sb volume rm %s", p.store.VolumeDir(volume), volume),
+		})
+	}
+	finding := core.Finding{Name: name, Status: statusOK, Detail: fmt.Sprintf("%d sound", sound)}
+	if ctx.Err() != nil {
+		finding.Status, finding.Detail = statusWarning, finding.Detail+"; the time was too short for the others"
+	}
+	if left, err := shelf.Abandoned(); err == nil && len(left) > 0 {
+		finding.Status, finding.Detail = statusWarning, fmt.Sprintf("%s, %d leftovers", finding.Detail, len(left))
+		finding.Fix = "sb prune"
+	}
+	return append([]core.Finding{finding}, damaged...)
+}
+
+// checkVolume returns the reason why a volume cannot be used.
+func (p *Provider) checkVolume(name string) error {
+	dir, err := p.store.Volumes().Read(name, nil)
+	if err != nil {
+		return err
+	}
+	info, err := os.Lstat(filepath.Join(dir, store.VolumeData))
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s is not a directory", filepath.Join(dir, store.VolumeData))
+	}
+	return nil
+}
+
+// imageFindings verifies the stored images.
+func (p *Provider) imageFindings(ctx context.Context) []core.Finding {
+	const name = "images"
+	failed := func(err error) []core.Finding {
+		return []core.Finding{{Name: name, Status: statusError, Detail: err.Error(), Fix: core.HintOf(err)}}
+	}
+	images, err := p.openImages()
+	if err != nil {
+		return failed(err)
+	}
+	sound, damage, err := images.Check(ctx)
+	if err != nil && ctx.Err() == nil {
+		return failed(err)
+	}
+	var size core.Bytes
+	for _, i := range sound {
+		size += core.Bytes(i.Size)
+	}
+	finding := core.Finding{Name: name, Status: statusOK, Detail: fmt.Sprintf("%d sound, %s", len(sound), size)}
+	if ctx.Err() != nil {
+		finding.Status, finding.Detail = statusWarning, finding.Detail+"; the time was too short for the others"
+	}
+	if left, err := images.Leftovers(ctx); err == nil && len(left) > 0 {
+		finding.Status, finding.Detail = statusWarning, fmt.Sprintf("%s, %d leftovers", finding.Detail, len(left))
+		finding.Fix = "sb prune"
+	}
+	findings := []core.Finding{finding}
+	for _, err := range damage {
+		findings = append(findings, core.Finding{
+			Name: name, Status: statusError, Detail: err.Error(), Fix: core.HintOf(err),
+		})
+	}
+	return findings
 }
 
 // damageFindings names each damaged file that describes a sandbox. An operation that reads a damaged file reports it,
@@ -53,7 +151,7 @@ func (p *Provider) damageFindings() []core.Finding {
 		for _, damage := range []error{lease.Damage, leaseErr, state.Damage, stateErr, groupDamage, groupErr} {
 			if store.IsDamage(damage) {
 				findings = append(findings, core.Finding{
-					Name: "sandbox " + id, Status: statusWarning, Detail: damage.Error(), Fix: "see what is left with: sb inspect " +
+					Name: "sandbox " + id, Status: statusWarning, Detail: damage.Error(), Fix: "see the rest with: sb inspect " +
 						id,
 				})
 			}
@@ -122,7 +220,7 @@ func groupFinding(group string) core.Finding {
 	const name = "control groups"
 	without := core.Finding{
 		Name: name, Status: statusWarning,
-		Detail: "none can be made, so memory is watched every 50 ms and cpu is whole cores",
+		Detail: "none can be created, so memory is measured every 50 ms and --cpu is rounded up to whole cores",
 	}
 	// These limits bound nothing. The probe checks whether each controller accepts one.
 	most := cgroup.Limits{CPU: float64(runtime.NumCPU()), Memory: 1 << 40, Tasks: 1 << 15}

@@ -40,8 +40,7 @@ func (p *Provider) Enforcement(_ context.Context, id string, spec core.Spec) ([]
 				e.Strength, e.Gap = core.Partial, "without a control group, use can exceed the limit for up to 50 ms: "+why.Error()
 			}
 		case "processes":
-			e.How = "a resource limit inside"
-			e.Strength, e.Gap = core.Partial, "counted per user inside the sandbox"
+			e.How = "a count of all processes and threads by the sandbox's own kernel"
 		case "open_files":
 			e.How = "a resource limit inside"
 		case "disk":

@@ -146,7 +146,7 @@ func (c *process) lost(cause error) (core.Exit, error) {
 		return core.Exit{}, err
 	case running(sb.State):
 		return core.Exit{}, core.Errorf(
-			core.KindUnavailable, "local.exec", sb.Name, "the connection to the sandbox broke: %w", cause,
+			core.KindUnavailable, "local.exec", sb.Name, "the connection to the sandbox was lost: %w", cause,
 		).
 			WithHint("sb attach %s %s connects to the command again", sb.Name, c.id)
 	case sb.State == core.StateExited:
@@ -225,7 +225,7 @@ func (p *Provider) concludeLost(id string, exec *core.Exec) {
 	if err != nil {
 		return
 	}
-	exec.Exit = &core.Exit{Code: 137, Signal: 9, Reason: sb.Reason, Message: "the sandbox was lost under it"}
+	exec.Exit = &core.Exit{Code: 137, Signal: 9, Reason: sb.Reason, Message: "the sandbox was lost while it ran"}
 }
 
 func (p *Provider) journalDir(id string) string {
@@ -333,7 +333,8 @@ func (f *finished) ID() string { return f.exec.ID }
 
 func (f *finished) Wait(context.Context) (core.Exit, error) {
 	if f.exec.Exit == nil {
-		return core.Exit{}, core.Errorf(core.KindConflict, "local.wait", f.exec.ID, "the sandbox was lost under the command")
+		return core.Exit{}, core.Errorf(core.KindConflict, "local.wait", f.exec.ID, "the sandbox was lost while the "+
+			"command ran")
 	}
 	return *f.exec.Exit, f.err
 }

@@ -38,6 +38,7 @@ func (p *Provider) Fork(ctx context.Context, id string, spec core.ForkSpec, leas
 	if err != nil {
 		return core.Sandbox{}, err
 	}
+	defer root.release()
 	forkID := core.NewID(store.IDPrefix)
 	lock, err := p.store.Create(forkID)
 	if err != nil {
@@ -45,7 +46,7 @@ func (p *Provider) Fork(ctx context.Context, id string, spec core.ForkSpec, leas
 	}
 	defer func() { _ = lock.Close() }()
 	request := socket.Launch{
-		ID: forkID, Spec: source.Spec.Clone(), Lease: lease, RootID: rootID, Root: root,
+		ID: forkID, Spec: source.Spec.Clone(), Lease: lease, RootID: root.id, Root: root.root,
 		Image: filepath.Join(p.store.Dir(forkID), store.ImageDir),
 	}
 	request.Spec.Name, request.Spec.Labels, request.Spec.Timeout = spec.Name, spec.Labels, spec.Timeout

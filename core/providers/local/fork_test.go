@@ -4,7 +4,6 @@ package local
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -42,7 +41,7 @@ func forkOf(t *testing.T, p *Provider, id string) core.Sandbox {
 // output runs a line of shell and returns its output.
 func output(t *testing.T, p *Provider, id, line string) string {
 	t.Helper()
-	var out bytes.Buffer
+	var out lockedBuilder
 	process, err := p.Exec(t.Context(), id, core.ExecSpec{Command: []string{"sh", "-c", line}, Stdout: &out, Stderr: &out})
 	if err != nil {
 		t.Fatal(err)
@@ -299,7 +298,7 @@ func TestForkCanceled(t *testing.T) {
 
 func TestForkSharesVolumesAndHidesSecrets(t *testing.T) {
 	shared := t.TempDir()
-	p, ok := opener(t, func(o *Options) { o.HostDirs = []string{shared} })(t).(*Provider)
+	p, ok := opener(t, nil)(t).(*Provider)
 	if !ok {
 		t.Fatal("not the local provider")
 	}

@@ -3,10 +3,8 @@
 package local
 
 import (
-	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,26 +15,9 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// smallDisk names a directory on a disk of a few megabytes, in the process that TestFullDisk starts.
-const smallDisk = "SB_TEST_SMALL_DISK"
-
 // On a full disk a sandbox keeps running, and operations that cannot store anything return the reason.
 func TestFullDisk(t *testing.T) {
-	if dir := os.Getenv(smallDisk); dir != "" {
-		onFullDisk(t, dir)
-		return
-	}
-	dir := t.TempDir()
-	// A new disk, and rights to mount it.
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	again := exec.CommandContext(ctx, "unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
-		`mount -t tmpfs -o size=12m none "$0" && exec "$@"`, dir, os.Args[0], "-test.run=^TestFullDisk$", "-test.v")
-	again.Env = append(os.Environ(), smallDisk+"="+dir)
-	out, err := again.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "PASS: TestFullDisk") {
-		t.Errorf("%v: %s", err, out)
-	}
+	onDisk(t, "tmpfs", "size=12m", onFullDisk)
 }
 
 func onFullDisk(t *testing.T, dir string) {

@@ -31,17 +31,17 @@ func (p *Provider) group(id string, spec core.Spec) (*cgroup.Group, error) {
 	}
 	limits := groupLimits(spec)
 	if limits == (cgroup.Limits{}) {
-		return nil, nil //nolint:nilnil // no group is an answer
+		return nil, nil //nolint:nilnil // no group is a valid result
 	}
 	group, err := cgroup.Find(p.store.GroupName(id))
 	if err != nil {
-		return nil, nil //nolint:nilerr,nilnil // doctor tells
+		return nil, nil //nolint:nilerr,nilnil // sb doctor reports it
 	}
 	if err := store.WriteJSON(filepath.Join(p.store.Dir(id), store.GroupFile), group, false); err != nil {
 		return nil, err
 	}
 	if err := group.Create(limits); err != nil {
-		return nil, nil //nolint:nilerr,nilnil // doctor tells
+		return nil, nil //nolint:nilerr,nilnil // sb doctor reports it
 	}
 	return group, nil
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -323,5 +324,123 @@ func TestLaunchWithoutItsImage(t *testing.T) {
 	spec := core.Spec{Name: core.NewName(), Image: "busybox"}
 	if _, err := only.Launch(t.Context(), spec, core.Lease{}, nil); !errors.Is(err, core.KindUnsupported) {
 		t.Errorf("an image where only the host's is offered: %v", err)
+	}
+}
+
+// sb doctor finds a flipped byte in a stored image, and a launch a missing one. A pull repairs the image.
+func TestDamagedImage(t *testing.T) {
+	p := opened(t, opener(t, nil))
+	ref := busyboxImage(t, nil)
+	pulled, err := p.PullImage(t.Context(), ref, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	finding := func() (found core.Finding) {
+		t.Helper()
+		for _, f := range p.Diagnose(t.Context()) {
+			if f.Name == "images" {
+				found = f // the last one names the damage
+			}
+		}
+		return found
+	}
+	if f := finding(); f.Status != "ok" || !strings.Contains(f.Detail, "1 sound") {
+		t.Errorf("%+v", f)
+	}
+	files, err := filepath.Glob(filepath.Join(p.store.ImagesDir(), "images", "*", "rootfs.erofs"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	info, err := os.Stat(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[info.Size()/2] ^= 1
+	if err := errors.Join(
+		os.WriteFile(files[0], content, 0o600), os.Chtimes(files[0], time.Time{}, info.ModTime()),
+	); err != nil {
+		t.Fatal(err)
+	}
+	repair := "sb image pull --provider local " + ref
+	if f := finding(); f.Status != "error" || !strings.Contains(f.Fix, repair) {
+		t.Errorf("%+v", f)
+	}
+	if _, err := p.PullImage(t.Context(), ref, nil); err != nil {
+		t.Fatal(err)
+	}
+	if f := finding(); f.Status != "ok" {
+		t.Errorf("after the repair: %+v", f)
+	}
+	if err := os.Truncate(files[0], info.Size()-4096); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := p.Images(t.Context()); err != nil || len(list) != 1 || !strings.Contains(list[0].Note, repair) {
+		t.Errorf("%+v, %v", list, err)
+	}
+	// By its reference, the launch would read the file again.
+	spec := core.Spec{Name: core.NewName(), Image: pulled.ID, Network: core.Network{Mode: core.NetworkNone}}
+	_, err = p.Launch(t.Context(), spec, core.Lease{}, nil)
+	if err == nil || !strings.Contains(core.HintOf(err), repair) {
+		t.Errorf("a launch from a truncated image: %v", err)
+	}
+}
+
+// A pull above the budget removes the image that was used least recently, and none that something uses.
+func TestBudgetOfImages(t *testing.T) {
+	open := opener(t, func(o *Options) { o.MaxImages = 1 })
+	p := opened(t, open)
+	ref := func(color string) string {
+		return busyboxImage(t, func(c *v1.Config) { c.Env = append(c.Env, "COLOR="+color) })
+	}
+	used := ref("red")
+	sb := launchFrom(t, p, func(spec *core.Spec) { spec.Image = used })
+	free := ref("green")
+	if _, err := p.PullImage(t.Context(), free, nil); err != nil {
+		t.Fatal(err)
+	}
+	file := strings.TrimPrefix(ref("blue"), "docker-archive:")
+	if _, err := p.ImportImage(t.Context(), file, "imported:1", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.PullImage(t.Context(), ref("white"), nil); err != nil {
+		t.Fatal(err)
+	}
+	names := func() (all []string) {
+		list, err := p.Images(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range list {
+			all = append(all, i.Names...)
+		}
+		return all
+	}
+	if got := strings.Join(names(), " "); len(names()) != 3 || strings.Contains(got, free) ||
+		!strings.Contains(got, used) || !strings.Contains(got, "imported:1") {
+		t.Errorf("stored: %s", got)
+	}
+	details, err := p.InspectImage(t.Context(), used)
+	if err != nil || len(details.UsedBy) != 1 || details.UsedBy[0] != "sandbox "+sb.Name || len(details.Layers) != 1 ||
+		!slices.Contains(details.Env, "COLOR=red") {
+		t.Errorf("%+v, %v", details, err)
+	}
+	unused, err := p.UnusedImages(t.Context())
+	if err != nil || len(unused) != 2 {
+		t.Errorf("%+v, %v", unused, err)
+	}
+	for _, i := range unused {
+		if err := p.RemoveUnusedImage(t.Context(), i.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := p.RemoveUnusedImage(t.Context(), details.ID); !errors.Is(err, core.KindConflict) {
+		t.Errorf("a used image: %v", err)
+	}
+	if got := names(); len(got) != 1 || got[0] != used {
+		t.Errorf("left: %v", got)
 	}
 }

@@ -27,14 +27,20 @@ func (p *Provider) Launch(
 	if err := checkOpenFiles("launch"); err != nil {
 		return core.Sandbox{}, err
 	}
-	spec, err := p.withVolumes(spec)
-	if err != nil {
+	if err := p.checkVolumes(spec); err != nil {
 		return core.Sandbox{}, err
 	}
 	// The download comes first, because it may take long or fail.
-	rootID, root, err := p.rootOf(ctx, spec, progress)
+	root, err := p.rootOf(ctx, spec, progress)
 	if err != nil {
 		return core.Sandbox{}, err
+	}
+	defer root.release()
+	files := root.files
+	if onHost(spec) && len(spec.Pip) > 0 {
+		if spec, files, err = p.withVenv(ctx, spec, progress); err != nil {
+			return core.Sandbox{}, err
+		}
 	}
 	id := core.NewID(store.IDPrefix)
 	lock, err := p.store.Create(id)
@@ -43,7 +49,10 @@ func (p *Provider) Launch(
 	}
 	defer func() { _ = lock.Close() }()
 	request := socket.Launch{
-		ID: id, Spec: spec.Redacted(), Lease: lease, Secrets: secretValues(spec.Secrets), RootID: rootID, Root: root,
+		ID: id, Spec: spec.Redacted(), Lease: lease, Secrets: secretValues(spec.Secrets), RootID: root.id, Root: root.root,
+	}
+	if files != "" {
+		request.Files = files
 	}
 	if spec.Snapshot != "" {
 		if request.Files, err = p.snapshotFiles(spec.Snapshot); err != nil {
@@ -101,6 +110,11 @@ func (p *Provider) launch(
 	if err := p.keepSecrets(request, request.Secrets); err != nil {
 		return err
 	}
+	if request.Spec.Persist {
+		if err := p.store.Settle(request.ID); err != nil {
+			return stateError("launch", err)
+		}
+	}
 	return p.supervise(ctx, lock, request, image, progress)
 }
 
@@ -135,6 +149,15 @@ func (p *Provider) supervise(
 	if err != nil {
 		return err
 	}
+	mounts, dirs, err := p.openMounts(request.Spec)
+	if err != nil {
+		return err
+	}
+	defer closeAll(dirs)
+	request.Mounts = append(request.Mounts, mounts...)
+	if p.checked != nil {
+		p.checked()
+	}
 	request.Version = wire.Version
 	request.Dir, request.RuntimeDir, request.OverlayDir = p.store.Dir(
 		request.ID,
@@ -143,6 +166,7 @@ func (p *Provider) supervise(
 	request.SaveInterval, request.FreezeAfter, request.LogLimit = p.opts.SaveInterval, p.opts.FreezeAfter, int64(
 		p.opts.LogLimit,
 	)
+	request.NPMRegistry = p.opts.NPMRegistry
 	if request.Group, err = p.group(request.ID, request.Spec); err != nil {
 		return stateError("launch", err)
 	}
@@ -203,7 +227,7 @@ func (p *Provider) startRuntime(
 	}
 	if err != nil {
 		return nil, core.Errorf(errKind(err), "local.launch", "", "sb-runtime could not be started: %w", err).
-			WithHint("sb doctor says what this machine does not allow")
+			WithHint("sb doctor shows the problems of this machine")
 	}
 	return child, nil
 }
@@ -243,7 +267,7 @@ func (c *child) awaitReady(ctx context.Context, name string, why func() string, 
 		return core.Wrap("local.launch", name, ctx.Err())
 	case errors.Is(err, io.EOF):
 		return core.Errorf(core.KindInternal, "local.launch", "", "sb-runtime ended before the sandbox was ready: %s", why()).
-			WithHint("sb doctor says what this machine does not allow")
+			WithHint("sb doctor shows the problems of this machine")
 	}
 	return err
 }
@@ -258,7 +282,7 @@ func (c *child) listen(progress core.ProgressFunc) error {
 		case errors.Is(err, io.EOF):
 			return io.EOF
 		case err != nil:
-			return core.Errorf(core.KindInternal, "local.launch", "", "sb-runtime wrote nonsense: %w", err)
+			return core.Errorf(core.KindInternal, "local.launch", "", "sb-runtime sent an invalid answer: %w", err)
 		case status.Error != nil:
 			return status.Error.Err("local.launch")
 		case status.Ready:
@@ -288,7 +312,7 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	}
 	if !sb.Spec.Persist {
 		return sb, core.Errorf(
-			core.KindConflict, "local.start", sb.Name, "the sandbox is not persistent: nothing of it was kept",
+			core.KindConflict, "local.start", sb.Name, "the sandbox is not persistent: its files were not kept",
 		).
 			WithHint("launch a new one, with --persist if it should survive a stop")
 	}
@@ -301,10 +325,12 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	if err != nil {
 		return sb, err
 	}
-	request.RootID = lease.Root
-	if request.Root, err = p.storedRoot(ctx, "start", sb.Name, lease.Root); err != nil {
+	root, err := p.storedRoot(ctx, "start", sb.Name, lease.Root)
+	if err != nil {
 		return sb, err
 	}
+	defer root.release()
+	request.RootID, request.Root = root.id, root.root
 	if err := p.clear(ctx, id); err != nil {
 		return sb, stateError("start", err)
 	}
@@ -345,7 +371,7 @@ func (p *Provider) restart(sb core.Sandbox) (socket.Launch, error) {
 	secrets := filepath.Join(dir, store.SecretFile)
 	_, err = store.ReadJSON(secrets, &request.Secrets)
 	if errors.Is(err, fs.ErrNotExist) && len(sb.Spec.Secrets) > 0 {
-		err = &store.DamageError{Path: secrets, Why: "the file is lost"}
+		err = &store.DamageError{Path: secrets, Why: "the file is missing"}
 	}
 	switch {
 	case store.IsDamage(err):
@@ -371,12 +397,14 @@ func (p *Provider) saved(sb core.Sandbox) (generation int, damage, err error) {
 	state, stateErr := p.store.ReadState(sb.ID)
 	switch {
 	case damage == nil && stateErr == nil && state.Saved > 0:
-		damage = &store.DamageError{Path: saves.Dir(state.Saved), Why: "the directory is lost"}
+		damage = &store.DamageError{Path: saves.Dir(state.Saved), Why: "the directory is missing"}
 	case damage == nil && stateErr != nil && !errors.Is(stateErr, fs.ErrNotExist):
 		damage = stateErr
 	}
 	if damage != nil {
-		return 0, nil, core.Errorf(core.KindConflict, "local.start", sb.Name, "no saved files of it can be used: %w", damage).
+		return 0, nil, core.Errorf(
+			core.KindConflict, "local.start", sb.Name, "none of its saved files can be used: %w", damage,
+		).
 			WithHint("restore them from a backup, or remove the sandbox: sb terminate %s", sb.Name)
 	}
 	return 0, nil, nil
@@ -410,5 +438,5 @@ func (p *Provider) lockToStart(ctx context.Context, sb core.Sandbox, limit time.
 
 // keepHint names the command that keeps the files of a sandbox that cannot start.
 func keepHint(name string) string {
-	return fmt.Sprintf("its saved files can be kept: sb snapshot %s", name)
+	return fmt.Sprintf("to keep its saved files: sb snapshot %s", name)
 }

@@ -170,7 +170,7 @@ func (p *Provider) SetNetwork(ctx context.Context, id string, network core.Netwo
 		if err := store.WriteLease(dir, lease); err != nil {
 			why := stateError("policy set", err)
 			err = core.Errorf(
-				core.KindOf(why), "local.policy set", id, "the policy could not be written, the old one holds: %w", err,
+				core.KindOf(why), "local.policy set", id, "the policy could not be written; the old one stays in effect: %w", err,
 			).WithHint("%s", core.HintOf(why))
 			return errors.Join(
 				err, p.request(context.WithoutCancel(ctx), id, &wire.Request{Verb: wire.VerbNetwork, Network: &before}),
@@ -222,7 +222,7 @@ func (p *Provider) Terminate(ctx context.Context, id string) error {
 	}
 	if errors.Is(err, store.ErrLocked) {
 		return core.Errorf(
-			core.KindConflict, "local.terminate", sb.Name, "the sandbox is being started or ended by somebody else",
+			core.KindConflict, "local.terminate", sb.Name, "another process is starting or ending the sandbox",
 		)
 	}
 	if errors.Is(err, os.ErrNotExist) {
@@ -259,7 +259,7 @@ func (p *Provider) end(ctx context.Context, id string) error {
 	}
 	if err := p.killSupervisor(ctx, id); err != nil && p.store.Locked(id) {
 		return core.Errorf(
-			core.KindUnavailable, "local.terminate", id, "its supervisor neither answers nor can be killed: %w", err,
+			core.KindUnavailable, "local.terminate", id, "its supervisor does not answer and cannot be killed: %w", err,
 		)
 	}
 	killed, cancelKilled := context.WithTimeout(ctx, endTimeout)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/image"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
@@ -23,10 +24,22 @@ type Options struct {
 	SaveInterval time.Duration
 	// FreezeAfter is how long an idle sandbox stays awake; 0 disables freezing.
 	FreezeAfter time.Duration
-	// HostDirs are the directories that may contain a volume's source. Without any there are no volumes.
+	// HostDirs are the only directories that may contain a host directory to mount. nil allows all that are not sb's own:
+	// the service decides then.
 	HostDirs []string
-	// HostOnly offers no image but HostImage.
+	// HostOnly offers no image but HostImage, and no volumes with names.
 	HostOnly bool
+	// Registries configures the downloads of images.
+	Registries core.Registries
+	// Engine has the images "docker-daemon:NAME"; nil has none.
+	Engine image.Engine
+	// MaxImages bounds the size of the stored images; 0 is no bound. Images in use stay.
+	MaxImages core.Bytes
+	// PipIndex is the address of the package index for pip. AptMirror is the address of the archive for apt, in the place
+	// of those in an image: "http://mirror.example/debian". "" is the tool's own.
+	PipIndex, AptMirror string
+	// NPMRegistry is the address of the package registry of npm in sandboxes and builds; "" is npm's own.
+	NPMRegistry string
 	// LogLimit bounds the entry command's log.
 	LogLimit core.Bytes
 }

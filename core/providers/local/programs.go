@@ -37,7 +37,7 @@ func (p *Provider) programs() (programs, error) {
 			return programs{runtime, beside}, nil
 		}
 	}
-	e := core.Errorf(core.KindUnavailable, "local", "", "sb's helpers %s and %s are not there", name, guest)
+	e := core.Errorf(core.KindUnavailable, "local", "", "sb's helpers %s and %s are missing", name, guest)
 	return programs{}, e.WithHint(
 		"install them beside sb: CGO_ENABLED=0 go install ./cmd/... ; or name sb-runtime's path in SB_LOCAL_RUNTIME",
 	)
@@ -51,7 +51,7 @@ func (p *Provider) usable() (programs, error) {
 		return found, err
 	}
 	return found, core.Errorf(core.KindUnavailable, "local", "",
-		"%s is linked with the C library, and gVisor does not run so",
+		"%s is linked with the C library, which gVisor does not support",
 		found.runtime).WithHint("build it again, in sb's source: CGO_ENABLED=0 go install ./cmd/...")
 }
 

@@ -43,6 +43,8 @@ type Provider struct {
 	mu sync.Mutex
 	// children are the supervisors that this process started and has to reap.
 	children []int
+	// checked is called after the directories of a launch were checked; nil except in tests.
+	checked func()
 }
 
 // New returns the provider. It does no I/O.
@@ -88,17 +90,20 @@ func (p *Provider) Capabilities() core.Capabilities {
 	caps := core.Capabilities{
 		Has: append(core.Implemented(p), core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser,
 			core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapCPU, core.CapMemory, core.CapDisk,
-			core.CapProcesses, core.CapOpenFiles, core.CapTimeout, core.CapNoTimeout, core.CapIdle),
+			core.CapProcesses, core.CapOpenFiles, core.CapTimeout, core.CapNoTimeout, core.CapIdle, core.CapVolumes,
+			core.CapCopyOnWrite),
 		Images:    []string{HostImage},
 		Isolation: "gVisor: a kernel of its own, in user space",
 	}
 	if p.opts.HostOnly {
-		caps.Has = slices.DeleteFunc(caps.Has, func(c core.Capability) bool { return c == core.CapImageStore })
+		caps.Has = slices.DeleteFunc(caps.Has, func(c core.Capability) bool {
+			return slices.Contains([]core.Capability{
+				core.CapImageStore, core.CapImageBuild, core.CapImageEdit, core.CapImagePort, core.CapImagePrune,
+				core.CapVolumeStore,
+			}, c)
+		})
 	} else {
-		caps.Has = append(caps.Has, core.CapImages)
-	}
-	if len(p.opts.HostDirs) > 0 {
-		caps.Has = append(caps.Has, core.CapVolumes)
+		caps.Has = append(caps.Has, core.CapImages, core.CapPull, core.CapBuild)
 	}
 	return caps
 }
@@ -147,6 +152,9 @@ func (p *Provider) read(id string) (core.Sandbox, error) {
 		ID: id, Name: lease.Spec.Name, Provider: Name, App: lease.Spec.App, Image: lease.Spec.Image,
 		Labels: lease.Spec.Labels,
 		Spec:   lease.Spec, Created: lease.Lease.Created, Lease: lease.Lease, State: core.StateCreating,
+	}
+	if sb.ImageID = lease.Root; sb.ImageID != "" {
+		sb.RootFormat = "erofs"
 	}
 	if lease.Damage != nil {
 		sb.Message = lease.Damage.Error() + "; its copy is used"
@@ -235,7 +243,7 @@ func (p *Provider) markLost(sb *core.Sandbox, state store.State) {
 	if bootID == "" {
 		bootID = sb.Lease.Owner.BootID
 		sb.Reason = core.ReasonLaunch
-		sb.Message = "its launch or its removal was broken off: there is no " + p.store.StatePath(sb.ID)
+		sb.Message = "its launch or removal was interrupted: there is no " + p.store.StatePath(sb.ID)
 	}
 	if bootID != core.BootID() {
 		sb.Reason, sb.Message = core.ReasonReboot, "this machine was restarted"
@@ -347,5 +355,5 @@ func notRunning(sb core.Sandbox) error {
 	if sb.State == core.StateStopped {
 		return e.WithHint("sb start %s", sb.Name)
 	}
-	return e.WithHint("sb logs %s shows what it wrote, sb terminate %s removes it", sb.Name, sb.Name)
+	return e.WithHint("sb logs %s shows its output, sb terminate %s removes it", sb.Name, sb.Name)
 }

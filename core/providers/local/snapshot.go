@@ -49,6 +49,18 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 	if err != nil {
 		return core.Snapshot{}, stateError("snapshot", err)
 	}
+	hint := "sb launch --snapshot " + name
+	if root != "" {
+		if err := p.freeForSnapshot(ctx, name); err != nil {
+			return core.Snapshot{}, err
+		}
+		hint = "sb launch --image " + name + ", or sb image push " + name + " REGISTRY/REPOSITORY:TAG"
+	}
+	release, err := p.holdImage(ctx, root)
+	if err != nil {
+		return core.Snapshot{}, err
+	}
+	defer release()
 	draft, err := p.store.Snapshots().Draft()
 	if err != nil {
 		return core.Snapshot{}, stateError("snapshot", err)
@@ -72,7 +84,7 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 		return core.Snapshot{}, notRunning(source)
 	}
 	made := core.Snapshot{
-		ID: name, Provider: Name, Sandbox: id, Created: now, Size: treeSize(draft.Dir), Hint: "sb launch --snapshot " + name,
+		ID: name, Provider: Name, Sandbox: id, Created: now, Size: treeSize(draft.Dir), Hint: hint,
 		Note: note,
 	}
 	err = draft.Publish(name, snapshotFile{made, root}, opts.Replace)

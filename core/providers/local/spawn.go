@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"syscall"
 	"unsafe"
 
@@ -30,8 +31,8 @@ type child struct {
 }
 
 // spawn starts program as a supervisor in a new session and mount namespace. For an ordinary user it also makes a user
-// namespace, in which the supervisor is root. The supervisor has an empty environment and the lock as descriptor 3. It
-// runs on cpu cores, rounded up, and in the control group unless that is nil.
+// namespace, in which the supervisor is root. The supervisor has an empty environment and the lock as descriptor 3, and
+// no other descriptor of the caller. It runs on cpu cores, rounded up, and in the control group unless that is nil.
 func spawn(program string, cpu float64, group *cgroup.Group, lock, log *os.File) (*child, error) {
 	inR, inW, err := os.Pipe()
 	if err != nil {
@@ -62,6 +63,9 @@ func spawn(program string, cpu float64, group *cgroup.Group, lock, log *os.File)
 		defer func() { _ = dir.Close() }()
 		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(dir.Fd())
 	}
+	if err := keepDescriptors(); err != nil {
+		return nil, errors.Join(err, inW.Close(), outR.Close())
+	}
 	started := make(chan error)
 	go func() {
 		// The child inherits the settings of this thread. The thread is never unlocked, so it ends with the goroutine.
@@ -80,6 +84,18 @@ func spawn(program string, cpu float64, group *cgroup.Group, lock, log *os.File)
 		return nil, errors.Join(err, inW.Close(), outR.Close())
 	}
 	return &child{pid: cmd.Process.Pid, process: cmd.Process, stdin: inW, stdout: outR}, nil
+}
+
+// keepDescriptors marks the descriptors that this process inherited, so that its children do not inherit them. A
+// sandbox would keep a lock or a pipe of its launcher, and a compromised supervisor could use an open directory.
+func keepDescriptors() error {
+	entries, err := os.ReadDir("/proc/self/fd")
+	for _, entry := range entries {
+		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd) // a descriptor that was closed since is ignored
+		}
+	}
+	return err
 }
 
 // send sends a request to the child.
@@ -105,7 +121,7 @@ func prepareThread(cpu float64) error {
 		return fmt.Errorf("choosing the processors: %w", err)
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("giving up new privileges: %w", err)
+		return fmt.Errorf("disabling new privileges: %w", err)
 	}
 	const returnErrno, returnAllow = 0x00050000, 0x7fff0000 // seccomp(2): SECCOMP_RET_ERRNO, SECCOMP_RET_ALLOW
 	filter := []unix.SockFilter{
@@ -143,7 +159,7 @@ func pinTo(cpu float64) error {
 		}
 	}
 	var chosen unix.CPUSet
-	for _, i := range rand.Perm(len(all))[:want] { //nolint:gosec // which processor is no secret
+	for _, i := range rand.Perm(len(all))[:want] { //nolint:gosec // the choice of a processor is public
 		chosen.Set(all[i])
 	}
 	return unix.SchedSetaffinity(0, &chosen)

@@ -22,7 +22,7 @@ import (
 func trapped(t *testing.T, then string) (p *Provider, sb core.Sandbox, signaled func() bool) {
 	t.Helper()
 	shared := t.TempDir()
-	p, ok := opener(t, func(o *Options) { o.HostDirs = []string{shared} })(t).(*Provider)
+	p, ok := opener(t, nil)(t).(*Provider)
 	if !ok {
 		t.Fatal("not the local provider")
 	}

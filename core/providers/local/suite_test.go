@@ -17,6 +17,9 @@ func TestMain(m *testing.M) {
 	if how := os.Getenv(attackVariable); how != "" {
 		attack(how)
 	}
+	if options := os.Getenv(buildVariable); options != "" {
+		os.Exit(buildOnce(options))
+	}
 	os.Exit(programtest.With(m, "sb-runtime", "sb-guest").Run())
 }
 

@@ -11,16 +11,17 @@ import (
 	"strings"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/build"
 	"github.com/seed-0724f904/sb/core/providers/local/cgroup"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
 // notRunningAnyMore is the reason for a leftover of a running sandbox.
-const notRunningAnyMore = "its sandbox does not run any more"
+const notRunningAnyMore = "its sandbox is no longer running"
 
 // Leftovers implements core.Sweeper. It finds:
 //   - directories of sandboxes that never got a lease
-//   - incomplete checkpoints, snapshots and pulls
+//   - incomplete checkpoints, snapshots, volumes, pulls and builds
 //   - empty control groups without a sandbox
 //   - sockets, processes and writable layers of sandboxes that do not run
 //   - names of removed sandboxes
@@ -42,7 +43,7 @@ func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 		}
 		if _, err := p.store.ReadLease(id); errors.Is(err, fs.ErrNotExist) && !store.SavesIn(p.store.Dir(id)).Any() &&
 			p.store.Abandoned(id, p.store.Dir(id)) {
-			add(p.store.Dir(id), "a launch was broken off before it began")
+			add(p.store.Dir(id), "a launch was interrupted")
 		}
 	}
 	dead := map[string]bool{} // the writable layer goes with the rest
@@ -64,7 +65,8 @@ func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 		}
 	}
 	for what, shelf := range map[string]*store.Shelf{
-		"checkpoint": p.store.Checkpoints(), "snapshot": p.store.Snapshots(),
+		"checkpoint": p.store.Checkpoints(), "snapshot": p.store.Snapshots(), "volume": p.store.Volumes(),
+		"virtual environment": p.store.Venvs(),
 	} {
 		if err := shelfLeftovers(what, shelf, add); err != nil {
 			return found, stateError("prune", err)
@@ -72,6 +74,13 @@ func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 	}
 	if err := p.imageLeftovers(ctx, add); err != nil {
 		return found, err
+	}
+	builds, err := build.Leftovers(p.store.BuildDir())
+	if err != nil {
+		return found, stateError("prune", err)
+	}
+	for _, dir := range builds {
+		add(dir, "the build of an image was interrupted")
 	}
 	for _, dir := range p.abandonedGroups() {
 		found = append(found, core.Leftover{Provider: Name, Subject: dir, Why: "an empty control group without a sandbox"})
@@ -100,7 +109,7 @@ func shelfLeftovers(what string, shelf *store.Shelf, add func(path, why string))
 		return err
 	}
 	for _, dir := range drafts {
-		add(dir, "a "+what+" was broken off")
+		add(dir, "a "+what+" was interrupted")
 	}
 	return nil
 }
@@ -115,9 +124,9 @@ func (p *Provider) imageLeftovers(ctx context.Context, add func(path, why string
 	for dir, id := range left {
 		switch {
 		case id == "":
-			add(dir, "a pull of an image was broken off")
+			add(dir, "a pull of an image was interrupted")
 		case p.unused(id, id) == nil:
-			add(dir, "no name leads to the image "+id)
+			add(dir, "no name refers to the image "+id)
 		}
 	}
 	return stateError("prune", err)
@@ -152,9 +161,9 @@ func (p *Provider) Sweep(ctx context.Context, leftover core.Leftover) error {
 		if strings.HasPrefix(l.Subject, p.store.ImagesDir()+string(filepath.Separator)) {
 			return p.clearImage(l.Subject)
 		}
-		return stateError("prune", os.RemoveAll(l.Subject))
+		return stateError("prune", store.RemoveTree(l.Subject))
 	}
-	return core.Errorf(core.KindNotFound, "local.prune", leftover.Subject, "it is not left over any more")
+	return core.Errorf(core.KindNotFound, "local.prune", leftover.Subject, "it is no longer a leftover")
 }
 
 // clearDead clears a sandbox that has no supervisor. It kills processes that still run.
@@ -176,7 +185,7 @@ func (p *Provider) clearImage(dir string) error {
 	if err != nil {
 		return err
 	}
-	return stateError("prune", images.Clear(dir))
+	return stateError("prune", images.Clear(dir, func(id string) error { return p.unused(id, id) }))
 }
 
 func cutName(subject string) (string, bool) {

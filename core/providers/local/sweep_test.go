@@ -57,7 +57,7 @@ func TestNoLeftoversDuringLaunches(t *testing.T) {
 		}
 		return errors.Join(os.MkdirAll(p.store.RuntimeDir(kept), 0o700), os.RemoveAll(p.store.RuntimeDir(kept)), lock.Close())
 	})
-	// As a launch that is broken off, and a terminate.
+	// Like an interrupted launch and an interrupted terminate.
 	repeat(func() error {
 		lock, err := p.store.Create(brief)
 		if err != nil {

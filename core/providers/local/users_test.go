@@ -3,7 +3,6 @@
 package local
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -19,7 +18,7 @@ func TestUsersOfTheHostImage(t *testing.T) {
 	defer unix.Umask(before)
 	p, sb := crashed(t, nil)
 	unix.Umask(before)
-	var out bytes.Buffer
+	var out lockedBuilder
 	process, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{
 		User: "user",
 		Command: []string{

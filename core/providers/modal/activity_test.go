@@ -11,14 +11,14 @@ func TestActivityIsNotSilence(t *testing.T) {
 	a.note(1)
 	for range 3 {
 		if a.silent() {
-			t.Error("somebody is busy, and that is silence")
+			t.Error("one stream is busy, and that counts as silence")
 		}
 	}
 	a.note(-1)
 	if a.silent() {
-		t.Error("somebody was busy since it was last asked, and that is silence")
+		t.Error("one stream was busy since the last question, and that counts as silence")
 	}
 	if !a.silent() {
-		t.Error("nothing came any more, and that is no silence")
+		t.Error("nothing arrived, and that does not count as silence")
 	}
 }

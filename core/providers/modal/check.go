@@ -30,13 +30,13 @@ func checkSpec(spec core.Spec) (core.Spec, error) {
 	}
 	switch {
 	case spec.Timeout > core.Duration(maxLife):
-		return spec, refuse("timeout", "Modal ends a sandbox after 24h at the latest, not %s", spec.Timeout)
+		return spec, refuse("timeout", "a sandbox at Modal lives 24h at most, not %s", spec.Timeout)
 	case spec.IdleTimeout > core.Duration(maxLife):
 		return spec, refuse("idle_timeout", "%s is more than 24h", spec.IdleTimeout)
 	case spec.Memory > maxMemory:
-		return spec, refuse("memory", "Modal gives a sandbox at most %s, not %s", maxMemory, spec.Memory)
+		return spec, refuse("memory", "a sandbox at Modal has at most %s, not %s", maxMemory, spec.Memory)
 	case spec.CPU > maxCPU || spec.CPU > 0 && spec.CPU < 0.125:
-		return spec, refuse("cpu", "Modal gives a sandbox 0.125 to %d cores, not %v", maxCPU, spec.CPU)
+		return spec, refuse("cpu", "a sandbox at Modal has 0.125 to %d cores, not %v", maxCPU, spec.CPU)
 	case spec.GPU.IsZero() && strings.Contains(spec.Image, " "):
 		return spec, refuse("image", "%q is not an image", spec.Image)
 	}
@@ -47,9 +47,9 @@ func checkSpec(spec core.Spec) (core.Spec, error) {
 		if port.Host != 0 {
 			return spec, core.Errorf(
 				core.KindUnsupported, "modal.launch", "",
-				"ports: Modal publishes at an address of its own, so port %d of this machine cannot be chosen", port.Host,
+				"ports: Modal chooses the address, so port %d of this machine cannot be used", port.Host,
 			).
-				WithHint("name only the port inside: --port %d", port.Sandbox)
+				WithHint("use only the port in the sandbox: --port %d", port.Sandbox)
 		}
 	}
 	for _, v := range spec.Volumes {
@@ -89,7 +89,7 @@ func checkModal(spec core.Spec) error {
 	}
 	closed := spec.Network.Mode == core.NetworkNone
 	if closed && len(spec.Inbound) > 0 {
-		return refuse("inbound", "a sandbox without a network has no ports that somebody could connect to")
+		return refuse("inbound", "a sandbox without a network cannot have open ports")
 	}
 	m, err := modalspec.Of(spec)
 	if err != nil {
@@ -97,17 +97,17 @@ func checkModal(spec core.Spec) error {
 	}
 	switch {
 	case m.CPULimit > maxCPU:
-		return refuse("modal.cpu_limit", "Modal gives a sandbox at most %d cores, not %v", maxCPU, m.CPULimit)
+		return refuse("modal.cpu_limit", "a sandbox at Modal has at most %d cores, not %v", maxCPU, m.CPULimit)
 	case m.CPULimit > 0 && spec.CPU == 0:
-		return refuse("modal.cpu_limit", "Modal wants to know how many cores are reserved, too: --cpu")
+		return refuse("modal.cpu_limit", "it needs --cpu, the number of reserved cores")
 	case m.MemoryLimit > maxMemory:
-		return refuse("modal.memory_limit", "Modal gives a sandbox at most %s, not %s", maxMemory, m.MemoryLimit)
+		return refuse("modal.memory_limit", "a sandbox at Modal has at most %s, not %s", maxMemory, m.MemoryLimit)
 	case m.MemoryLimit > 0 && spec.Memory == 0:
-		return refuse("modal.memory_limit", "Modal wants to know how much is reserved, too: --memory")
+		return refuse("modal.memory_limit", "it needs --memory, the reserved memory")
 	case m.PrivateIPv6 && closed:
 		return refuse(
 			"modal.private_ipv6",
-			"it is a network, and the sandbox has none; an empty allow-list closes the rest: --network allow",
+			"it needs a network; to close the rest, use --network allow with an empty list",
 		)
 	case len(m.Headers) > 0 && closed:
 		return refuse("modal.headers", "a sandbox without a network sends no requests")
@@ -116,13 +116,13 @@ func checkModal(spec core.Spec) error {
 	case m.ImageSecret != "" && (spec.Snapshot != "" || ofModal(spec.Image)):
 		return refuse("modal.image_secret", "an image that Modal has is not pulled from a registry")
 	case m.MemorySnapshot && !spec.GPU.IsZero():
-		return refuse("modal.memory_snapshot", "Modal keeps the memory of no sandbox with a GPU")
+		return refuse("modal.memory_snapshot", "Modal cannot save the memory of a sandbox with a GPU")
 	}
 	for _, h := range m.Headers {
 		for name, value := range h.Headers {
 			if h.Secret == "" && refersToKey(value) {
 				return refuse(
-					"modal.headers", "%s of %s refers to a secret's variable, and no secret is named; $$ is a dollar sign", name,
+					"modal.headers", "%s of %s uses a variable of a secret, but no secret is set; $$ is a dollar sign", name,
 					h.Domain,
 				)
 			}

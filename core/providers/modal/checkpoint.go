@@ -36,7 +36,7 @@ const (
 func (p *Provider) Checkpoint(ctx context.Context, id, name string) (core.Checkpoint, error) {
 	if strings.HasPrefix(name, memoryPrefix) {
 		return core.Checkpoint{}, core.Errorf(
-			core.KindUsage, "modal.checkpoint", name, "a checkpoint's name does not begin with %s, as Modal's own ids do",
+			core.KindUsage, "modal.checkpoint", name, "a checkpoint's name cannot begin with %s, because Modal's ids do",
 			memoryPrefix,
 		)
 	}
@@ -55,7 +55,8 @@ func (p *Provider) Checkpoint(ctx context.Context, id, name string) (core.Checkp
 	}
 	if m, err := modalspec.Of(sb.Spec); d.tags[recordTag] != "" && (err != nil || !m.MemorySnapshot) {
 		return core.Checkpoint{}, core.Errorf(
-			core.KindConflict, "modal.checkpoint", sb.Name, "Modal keeps the memory only of a sandbox that was launched for it",
+			core.KindConflict, "modal.checkpoint", sb.Name, "Modal saves the memory only of a sandbox that was launched "+
+				"with memory_snapshot",
 		).
 			WithHint("launch it with: --modal memory_snapshot=true")
 	}
@@ -112,7 +113,7 @@ func (r *router) keepMemory(ctx context.Context) (string, error) {
 		case pb.GenericResult_GENERIC_STATUS_UNSPECIFIED:
 		default:
 			return "", core.Errorf(
-				core.KindInternal, "modal.checkpoint", r.sandbox, "%s", cmp.Or(result.GetException(), "Modal could not keep it"),
+				core.KindInternal, "modal.checkpoint", r.sandbox, "%s", cmp.Or(result.GetException(), "Modal could not save it"),
 			)
 		}
 	}
@@ -190,7 +191,7 @@ func (p *Provider) restore(ctx context.Context, spec core.Spec, lease core.Lease
 	if field := changedField(spec, kept.Spec); field != "" {
 		return core.Sandbox{}, core.Errorf(
 			core.KindUnsupported, "modal.launch", spec.Checkpoint,
-			"%s: Modal resumes a sandbox as it was; a launch can change only its name and its labels", field,
+			"%s: Modal restores a checkpoint as it was; a launch can change only its name and labels", field,
 		)
 	}
 	was, labels, name := kept.Spec, spec.Labels, spec.Name

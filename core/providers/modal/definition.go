@@ -126,7 +126,7 @@ func splitAllowed(allowed []string) (cidrs, domains []string) {
 // probe converts a readiness probe to Modal's form; nil stays nil.
 func probe(ready *core.Probe) (*sdk.Probe, error) {
 	if ready == nil {
-		return nil, nil //nolint:nilnil // no probe is no error
+		return nil, nil //nolint:nilnil // a probe is optional
 	}
 	interval := cmp.Or(time.Duration(ready.Interval), time.Second).Round(time.Millisecond)
 	if ready.TCP != 0 {
@@ -182,7 +182,7 @@ func (l *launching) headers(
 	ctx context.Context, list []modalspec.HeaderReplacement,
 ) (*sdk.ExperimentalOutboundPolicy, error) {
 	if len(list) == 0 {
-		return nil, nil //nolint:nilnil // no policy is no error
+		return nil, nil //nolint:nilnil // a policy is optional
 	}
 	replacements := make([]sdk.ExperimentalOutboundPolicyHeaderReplacement, len(list))
 	err := client.Each(list, func(i int, h modalspec.HeaderReplacement) (err error) {

@@ -94,7 +94,7 @@ func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
 	if sb.Spec.Checkpoint != "" {
 		return nil, core.Errorf(
 			core.KindUnsupported, "modal.diff", sb.Name,
-			"the differences from the image are not known for a sandbox that was launched from a checkpoint",
+			"the differences from the image are unknown for a sandbox that was launched from a checkpoint",
 		)
 	}
 	skip := notDiffed()
@@ -255,7 +255,7 @@ func (p *Provider) piped(ctx context.Context, id string, argv []string, input []
 	}
 	sent := make(chan error, 1)
 	go func() {
-		sent <- o.Send(func(w io.Writer) error { _, err := w.Write(input); return err })
+		sent <- o.Send(ctx, func(w io.Writer) error { _, err := w.Write(input); return err })
 	}()
 	output, readErr := o.All()
 	exit, err := o.Wait(ctx)
@@ -266,7 +266,7 @@ func (p *Provider) piped(ctx context.Context, id string, argv []string, input []
 	switch {
 	case exit.Code == 3 || exit.Code == 127 || exit.Code == 126:
 		return "", core.Errorf(
-			core.KindUnsupported, "modal.diff", id, "the image has no GNU find, which tells what has changed",
+			core.KindUnsupported, "modal.diff", id, "the image has no GNU find, which lists the changes",
 		)
 	case exit.Code != 0 || !whole:
 		return "", core.Errorf(

@@ -68,9 +68,9 @@ func (p *Provider) start(ctx context.Context, id string, spec core.ExecSpec) (*p
 	}
 	if size > argumentLimit {
 		return nil, core.Errorf(
-			core.KindUsage, "modal.exec", "", "Modal takes a command line of at most %d bytes, not %d", argumentLimit, size,
+			core.KindUsage, "modal.exec", "", "Modal accepts a command line of at most %d bytes, not %d", argumentLimit, size,
 		).
-			WithHint("put the data into a file: sb push")
+			WithHint("pass the data in a file: sb push")
 	}
 	if spec.User != "" {
 		return nil, core.Errorf(core.KindUnsupported, "modal.exec", "", "Modal runs commands as the image's user only")
@@ -158,7 +158,7 @@ func (p *Provider) notRunning(ctx context.Context, id string) error {
 
 func hasEnded(sb core.Sandbox) error {
 	return core.Errorf(core.KindConflict, "modal.exec", sb.Name, "the sandbox is %s (%s)", sb.State, sb.Reason).
-		WithHint("sb logs %s shows what it wrote, sb terminate %s removes it", sb.Name, sb.Name)
+		WithHint("sb logs %s shows its output, sb terminate %s removes it", sb.Name, sb.Name)
 }
 
 // request returns the router's request to start a command.
@@ -423,7 +423,7 @@ func (c *process) exitOf(reply exitStatus) core.Exit {
 	}
 	code := int(reply.GetCode())
 	if code < 0 {
-		return core.Exit{Code: 128 + sigKill, TimedOut: over, Message: "Modal ended the command without a code of its own"}
+		return core.Exit{Code: 128 + sigKill, TimedOut: over, Message: "Modal ended the command without an exit code"}
 	}
 	return core.Exit{Code: code & 0xff}
 }

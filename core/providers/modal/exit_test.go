@@ -13,7 +13,7 @@ import (
 func TestExitOf(t *testing.T) {
 	code := func(n int32) *pb.TaskExecWaitResponse { return pb.TaskExecWaitResponse_builder{Code: &n}.Build() }
 	signal := func(n int32) *pb.TaskExecWaitResponse { return pb.TaskExecWaitResponse_builder{Signal: &n}.Build() }
-	const unknown = "Modal ended the command without a code of its own"
+	const unknown = "Modal ended the command without an exit code"
 	for name, test := range map[string]struct {
 		reply   *pb.TaskExecWaitResponse
 		timeout time.Duration

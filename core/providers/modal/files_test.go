@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/agent/guest"
 	"github.com/seed-0724f904/sb/core/providers/modal"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 )
@@ -104,6 +105,7 @@ func tree(t *testing.T, large int) []byte {
 	add(tar.Header{Name: "tree/large", Typeflag: tar.TypeReg, Mode: 0o644}, strings.Repeat("0123456789abcdef", large/16))
 	add(tar.Header{Name: "tree/link", Typeflag: tar.TypeSymlink, Linkname: ".hidden/deep"}, "")
 	add(tar.Header{Name: "tree/same", Typeflag: tar.TypeLink, Linkname: "tree/run"}, "")
+	add(tar.Header{Name: "tree/pipe", Typeflag: tar.TypeFifo, Mode: 0o640}, "")
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -133,6 +135,10 @@ func listing(t *testing.T, archive io.Reader) map[string]string {
 			found[h.Name] = "to " + h.Linkname
 		case tar.TypeLink:
 			found[h.Name] = found[h.Linkname]
+		case tar.TypeFifo:
+			found[h.Name] = "pipe " + fs.FileMode(h.Mode).String()
+		case guest.TypeSocket:
+			found[h.Name] = "socket"
 		default:
 			found[h.Name] = fs.FileMode(h.Mode).String() + string(content)
 		}
@@ -147,7 +153,7 @@ func TestTreesWithAndWithoutTar(t *testing.T) {
 	ctx := t.Context()
 	archive := tree(t, 600<<10)
 	want := listing(t, bytes.NewReader(archive))
-	want["tree/.hidden"], want["tree/.hidden/deep"] = "directory", "directory"
+	want["tree/.hidden"], want["tree/.hidden/deep"], want["tree/socket"] = "directory", "directory", "socket"
 	for _, with := range []string{"tar", "no tar"} {
 		t.Run(with, func(t *testing.T) {
 			if with == "no tar" {
@@ -163,6 +169,7 @@ func TestTreesWithAndWithoutTar(t *testing.T) {
 			if got := shell(t, p, id, "cd /tmp/to; ls -A; rm tree/mine; stat -c %a tree"); got != "tree\n700\n" {
 				t.Errorf("beside the tree is %q", got)
 			}
+			shell(t, p, id, `python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("/tmp/to/tree/socket")'`)
 			back, err := p.Export(ctx, id, "/tmp/to/tree")
 			if err != nil {
 				t.Fatal(err)

@@ -46,9 +46,10 @@ func recipeOf(spec core.Spec) (recipe, error) {
 	r := recipe{Base: defaultImage}
 	if spec.Python != "" && (spec.Snapshot+spec.Dockerfile != "" || spec.Image != "" && spec.Image != defaultImage) {
 		return r, core.Errorf(
-			core.KindUnsupported, "modal.launch", spec.Python, "Python of a version comes with its image, not on top of another",
+			core.KindUnsupported, "modal.launch", spec.Python, "a Python version comes with an image and cannot be "+
+				"installed on another",
 		).
-			WithHint("leave --python out and name an image that has it, such as python:%s-slim", spec.Python)
+			WithHint("leave --python out and use an image that has it, such as python:%s-slim", spec.Python)
 	}
 	switch {
 	case strings.HasPrefix(spec.Snapshot, imagePrefix):
@@ -151,7 +152,7 @@ func (r recipe) build(
 	if e, ok := errors.AsType[sdk.RemoteError](err); ok && log.tail != "" {
 		return nil, core.Errorf(core.KindUsage, "modal.launch", "", "%s\n%s",
 			strings.TrimSpace(e.Exception), strings.TrimSpace(log.tail)).
-			WithHint("see what the step that failed says, and mend the Dockerfile or the package's name")
+			WithHint("read the output of the failed step, and correct the Dockerfile or the package's name")
 	}
 	return built, err
 }

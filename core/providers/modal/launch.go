@@ -169,7 +169,8 @@ func (l *launching) failed(ctx context.Context, cause error) error {
 	defer cancel()
 	there, err := l.provider.ListFiltered(ctx, core.ListFilter{App: l.spec.App})
 	if err != nil {
-		return errors.Join(failure, errors.New("whether Modal has made the sandbox is not known: sb ls --provider modal"))
+		return errors.Join(failure, errors.New("it is unknown whether Modal created the sandbox; check with: sb ls "+
+			"--provider modal"))
 	}
 	for _, sb := range there {
 		if sb.Lease.Owner != l.lease.Owner || !sb.Lease.Created.Equal(l.lease.Created) || sb.Spec.Name != l.spec.Name {
@@ -181,7 +182,7 @@ func (l *launching) failed(ctx context.Context, cause error) error {
 		if errors.Is(failure, core.KindConflict) { // a conflict with the sandbox of this launch
 			return core.Errorf(
 				core.KindUnavailable, "modal.launch", l.spec.Name,
-				"Modal's answer did not come, and the sandbox that it had made was ended",
+				"Modal's answer was lost, and the sandbox that it had created was terminated",
 			).
 				WithHint("try again")
 		}

@@ -48,11 +48,11 @@ func TestLaunchResponseLost(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// Launch also reports that the outcome is not known.
+	// Launch also reports that the outcome is unknown.
 	r.faults.Plan("SandboxCreateV2", modaltest.Fault{Code: codes.DataLoss, Message: "the answer was lost"})
 	r.faults.Plan("AppList", modaltest.Fault{Code: codes.DataLoss, Message: "no list"})
 	if _, err := p.Launch(t.Context(), spec(), lease(), nil); err == nil || core.KindOf(err) != core.KindInternal ||
-		!strings.Contains(err.Error(), "not known") {
+		!strings.Contains(err.Error(), "unknown") {
 		t.Errorf("%v", err)
 	}
 }

@@ -193,7 +193,7 @@ func (p *Provider) logsBetween(ctx context.Context, id string, opts core.LogOpti
 	return func(yield func(core.LogRecord, error) bool) {
 		if opts.Follow || opts.Exec != "" {
 			yield(core.LogRecord{}, core.Errorf(
-				core.KindUnsupported, "modal.logs", id, "Modal knows times only of what the entry command has written so far",
+				core.KindUnsupported, "modal.logs", id, "Modal has times only for the output of the entry command",
 			).
 				WithHint("leave --since and --until out, or --follow and the command's id"))
 			return

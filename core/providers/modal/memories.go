@@ -28,7 +28,7 @@ func (m memories) file(name string) string { return filepath.Join(m.dir, name+".
 
 // errNoState is the error of a provider without a state directory.
 var errNoState = core.Errorf(
-	core.KindUnavailable, "modal.checkpoint", "", "there is no state directory to keep names of checkpoints in",
+	core.KindUnavailable, "modal.checkpoint", "", "no state directory is set for the names of checkpoints",
 )
 
 // add stores a checkpoint. fs.ErrExist: the name is taken.

@@ -178,7 +178,7 @@ func dial(c *client.Client, id, task, address, token string, meter *meter) (*rou
 	at, err := url.Parse(address)
 	if err != nil || at.Scheme != "https" {
 		return nil, core.Errorf(
-			core.KindInternal, "modal.exec", id, "Modal named %q as the place where commands are run", address,
+			core.KindInternal, "modal.exec", id, "Modal sent the invalid router address %q", address,
 		)
 	}
 	port := at.Port()
@@ -294,7 +294,7 @@ func (p *patience) again(ctx context.Context, err error) error {
 		return err
 	}
 	p.tries++
-	delay := p.delay + rand.N(p.delay) //nolint:gosec // a spread, not a secret
+	delay := p.delay + rand.N(p.delay) //nolint:gosec // jitter is public
 	p.delay = min(2*p.delay, lastDelay)
 	return sleep(ctx, delay)
 }

@@ -91,8 +91,8 @@ func (p *Provider) soFar(
 			yield(logItem{err: failure})
 		case drained.Load() && opts.Notice != nil:
 			opts.Notice(
-				"the command still runs, and Modal does not mark where its output so far ends: this is what Modal had sent " +
-					"when no more came. --follow shows the rest",
+				"the command still runs, and Modal does not mark the end of its output: this is the output received so far. " +
+					"--follow shows the rest",
 			)
 		}
 	}

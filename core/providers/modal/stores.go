@@ -75,6 +75,11 @@ func volumeVersion(version pb.VolumeFsVersion) int {
 
 // CreateVolume implements core.VolumeStore.
 func (p *Provider) CreateVolume(ctx context.Context, name string, opts core.VolumeOptions) (core.VolumeInfo, error) {
+	if opts.Size != 0 || len(opts.Labels) > 0 {
+		return core.VolumeInfo{}, core.Errorf(
+			core.KindUnsupported, "modal.volume", name, "Modal's volumes have no size and no labels",
+		).WithHint("leave them out")
+	}
 	version := pb.VolumeFsVersion_VOLUME_FS_VERSION_UNSPECIFIED
 	switch opts.Version {
 	case 0:

@@ -79,6 +79,9 @@ func volumeText(v core.Volume) string {
 	if v.ReadOnly {
 		text += ":ro"
 	}
+	if v.CopyOnWrite {
+		text += ":cow"
+	}
 	return text
 }
 

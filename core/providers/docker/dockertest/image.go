@@ -14,12 +14,13 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/moby/moby/api/types/build"
 	"github.com/moby/moby/client"
 )
 
 // Image is the name of the test image: Debian's static busybox under the names of its commands, with the users
 // root and dev.
-const Image = "localhost/sb-test:5"
+const Image = "localhost/sb-test:6"
 
 // Load loads the test image into the engine at host, unless the engine has it.
 func Load(ctx context.Context, host string) error {
@@ -58,6 +59,34 @@ func Remove(ctx context.Context, host string, names ...string) error {
 	return nil
 }
 
+// LegacyBuild builds a directory with the builder that Docker had before BuildKit, and names the image.
+func LegacyBuild(ctx context.Context, host, dir, name string) error {
+	c, err := client.New(client.WithHost(host))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	if err := errors.Join(w.AddFS(os.DirFS(dir)), w.Close()); err != nil {
+		return err
+	}
+	built, err := c.ImageBuild(ctx, &archive, client.ImageBuildOptions{
+		Version: build.BuilderV1, Tags: []string{name}, Remove: true, ForceRemove: true,
+	})
+	if err != nil {
+		return err
+	}
+	answer, err := io.ReadAll(built.Body)
+	if err := errors.Join(err, built.Body.Close()); err != nil {
+		return err
+	}
+	if bytes.Contains(answer, []byte(`"errorDetail"`)) {
+		return fmt.Errorf("the build failed: %s", answer)
+	}
+	return nil
+}
+
 const busybox = "/bin/busybox"
 
 // Archive returns the image under a name, in the format of "docker save".
@@ -69,7 +98,11 @@ func Archive(name string) ([]byte, error) {
 	sum := sha256.Sum256(layer)
 	config, err := json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux",
-		"config":  map[string]any{"Env": []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "FROM_IMAGE=yes"}},
+		"config": map[string]any{
+			"Env":        []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "FROM_IMAGE=yes"},
+			"Entrypoint": []string{"/bin/false"}, "Cmd": []string{"of the image"}, "StopSignal": "SIGUSR1",
+			"ExposedPorts": map[string]any{"9/tcp": map[string]any{}}, "Labels": map[string]string{"of": "the image"},
+		},
 		"history": []map[string]any{{"created": "2026-01-01T00:00:00Z", "created_by": "a test"}},
 		"rootfs":  map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + hex.EncodeToString(sum[:])}},
 	})

@@ -43,15 +43,18 @@ func Classify(ctx context.Context, op, subject string, err error) error {
 	if _, ok := errors.AsType[*core.Error](err); ok {
 		return core.Wrap(op, subject, err)
 	}
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		<-ctx.Done() // the dialer reports a deadline before the context's timer fires
+	}
 	e := &core.Error{Kind: kindOf(err), Op: "docker." + op, Subject: subject, Err: plain(err)}
 	switch {
 	case ctx.Err() != nil && errors.Is(context.Cause(ctx), errSlow):
 		e.Kind, e.Err = core.KindUnavailable, errSlow
-		e.Hint = "see what the engine does, or restart it; sb doctor says which one it is"
+		e.Hint = "check the engine or restart it; sb doctor names it"
 	case ctx.Err() != nil:
 		e.Kind, e.Err = core.KindOf(ctx.Err()), ctx.Err()
 	case e.Kind == core.KindUnavailable:
-		e.Hint = "start the engine, or name another in DOCKER_HOST; sb doctor docker says where it was looked for"
+		e.Hint = "start the engine, or set DOCKER_HOST; check it with: sb doctor docker"
 	}
 	return e
 }
@@ -86,7 +89,7 @@ func kindOf(err error) core.Kind {
 	return core.KindOf(err)
 }
 
-// broken reports whether a connection failed or broke off.
+// broken reports whether a connection failed or was closed.
 func broken(err error) bool {
 	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return true

@@ -71,7 +71,7 @@ func (at Place) address() (*url.URL, error) {
 		return nil, failed.Err // without the address, which may hold a password
 	}
 	if _, set := address.User.Password(); set {
-		return nil, errors.New("an engine's address takes no password")
+		return nil, errors.New("an engine's address cannot have a password")
 	}
 	if address.Scheme == "tcp" && address.Port() == "" {
 		port := "2375"
@@ -88,7 +88,7 @@ func (at Place) String() string {
 	if address, err := url.Parse(at.Host); err == nil {
 		return address.Redacted()
 	}
-	return "an address that cannot be read"
+	return "an invalid address"
 }
 
 // options returns the client's options for the place.
@@ -129,7 +129,7 @@ func (at Place) tls() (*tls.Config, error) {
 	if ca, err := os.ReadFile(filepath.Join(at.TLS, "ca.pem")); err == nil {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(ca) {
-			return nil, fmt.Errorf("%s holds no certificate", filepath.Join(at.TLS, "ca.pem"))
+			return nil, fmt.Errorf("%s contains no certificate", filepath.Join(at.TLS, "ca.pem"))
 		}
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return nil, err

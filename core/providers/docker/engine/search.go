@@ -35,12 +35,11 @@ func noEngine(places []Place) error {
 	for _, at := range places {
 		if at.Socket() {
 			return core.Errorf(core.KindUnavailable, "docker.connect", "",
-				"%w that this user may use: %s may not be opened", ErrNone, at).WithHint(ClosedHint)
+				"%w that this user can use: permission denied for %s", ErrNone, at).WithHint(ClosedHint)
 		}
 	}
 	e := &core.Error{Kind: core.KindUnavailable, Op: "docker.connect", Err: ErrNone}
-	return e.WithHint("install Docker or Podman and start it, or set DOCKER_HOST; " +
-		"sb doctor docker says where it was looked for")
+	return e.WithHint("install Docker or Podman and start it, or set DOCKER_HOST; check it with: sb doctor docker")
 }
 
 // Connect returns the first engine that answers.

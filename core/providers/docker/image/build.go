@@ -31,41 +31,43 @@ const buildName = "localhost/sb-build:"
 // pythonImage is the image for a version of Python.
 const pythonImage = "python:%s-slim"
 
-// built returns the name or the id of the image that spec starts from, after its build steps. The engine caches a layer
-// for each step, so a second build is fast.
-func (s Store) built(ctx context.Context, spec core.Spec, base string, progress core.ProgressFunc) (string, error) {
+// built returns the name or the id of the image that spec starts from, after its build steps. made means that a build
+// made it. The engine caches a layer for each step, so a second build is fast.
+func (s Store) built(
+	ctx context.Context, spec core.Spec, base string, progress core.ProgressFunc,
+) (image string, made bool, err error) {
 	if spec.Dockerfile != "" {
-		name, id, err := s.buildFile(ctx, spec.Dockerfile, progress)
+		name, id, err := s.buildFile(ctx, spec.Dockerfile, spec.Pull, progress)
 		if err != nil || len(spec.Apt)+len(spec.Pip) == 0 {
 			// Another sb may give the name to another image.
-			return id, err
+			return id, true, err
 		}
-		base = name // a Dockerfile cannot start from an id
+		base, spec.Pull = name, core.PullDefault // a Dockerfile cannot start from an id
 	}
 	if spec.Python != "" {
 		if spec.Dockerfile != "" || spec.Snapshot != "" || spec.Image != "" && spec.Image != s.Default {
-			return "", core.Errorf(core.KindUnsupported, "docker.build", spec.Python,
-				"in a container Python of a version comes with its image, not on top of another").
-				WithHint("leave --python out and name an image that has it, such as "+pythonImage, spec.Python)
+			return "", false, core.Errorf(core.KindUnsupported, "docker.build", spec.Python,
+				"a Python version comes with an image and cannot be installed on another").
+				WithHint("leave --python out and use an image that has it, such as "+pythonImage, spec.Python)
 		}
 		base = fmt.Sprintf(pythonImage, spec.Python)
 	}
 	if len(spec.Apt)+len(spec.Pip) == 0 {
-		return base, nil
+		return base, false, nil
 	}
 	// The base may need a pull, and its user stays the user of commands.
-	from, err := s.have(ctx, base, progress)
+	from, err := s.Have(ctx, base, spec.Pull, progress)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	text := packages(base, from.User, spec)
 	sum := digest(from.content, text)
 	if _, err := Inspect(ctx, s.Engine, buildName+sum); !errors.Is(err, core.KindNotFound) {
-		return buildName + sum, err
+		return buildName + sum, true, err
 	}
 	files := func(w *tar.Writer) error { return addFile(w, "Dockerfile", []byte(text)) }
-	_, id, err := s.buildImage(ctx, "Dockerfile", sum, files, progress)
-	return id, err
+	_, id, err := s.buildImage(ctx, "Dockerfile", sum, core.PullDefault, files, progress)
+	return id, true, err
 }
 
 // packages returns the Dockerfile that installs spec's packages. Their names are arguments of the shell, not its
@@ -102,7 +104,14 @@ func digest(parts ...string) string {
 }
 
 // buildFile builds a Dockerfile with its directory.
-func (s Store) buildFile(ctx context.Context, file string, progress core.ProgressFunc) (name, id string, err error) {
+func (s Store) buildFile(
+	ctx context.Context, file string, policy core.PullPolicy, progress core.ProgressFunc,
+) (name, id string, err error) {
+	if policy == core.PullNever {
+		return "", "", core.Errorf(core.KindUnsupported, "docker.build", file,
+			"the engine's builder always pulls missing base images").
+			WithHint("leave --pull never out, or launch with --image")
+	}
 	path, err := filepath.Abs(file)
 	if err == nil {
 		var info fs.FileInfo
@@ -114,24 +123,24 @@ func (s Store) buildFile(ctx context.Context, file string, progress core.Progres
 	if err != nil {
 		return "", "", core.Errorf(core.KindNotFound, "docker.build", file, "the Dockerfile cannot be read: %w", err)
 	}
-	if err := s.bases(ctx, path, progress); err != nil {
+	if err := s.bases(ctx, path, policy, progress); err != nil {
 		return "", "", err
 	}
 	dir, dockerfile := filepath.Split(path)
 	files := func(w *tar.Writer) error { return addContext(ctx, w, dir, dockerfile) }
-	return s.buildImage(ctx, dockerfile, digest(path), files, progress)
+	return s.buildImage(ctx, dockerfile, digest(path), policy, files, progress)
 }
 
 // bases pulls the base images of a Dockerfile for which docker login has credentials: BuildKit has no credentials
 // without a session. An image that cannot be pulled here is left to the builder, which reports it.
-func (s Store) bases(ctx context.Context, file string, progress core.ProgressFunc) error {
+func (s Store) bases(ctx context.Context, file string, policy core.PullPolicy, progress core.ProgressFunc) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return core.Errorf(core.KindNotFound, "docker.build", file, "the Dockerfile cannot be read: %w", err)
 	}
 	for _, base := range baseNames(text) {
 		if auth, err := s.Login.of(base); err == nil && auth != "" {
-			_, _ = s.have(ctx, base, progress)
+			_, _ = s.Have(ctx, base, policy, progress)
 		}
 	}
 	return ctx.Err()
@@ -162,11 +171,22 @@ func baseNames(dockerfile []byte) []string {
 }
 
 // buildImage sends a context to the engine and returns the name and the id of the image.
-func (s Store) buildImage(ctx context.Context, dockerfile, sum string, files func(*tar.Writer) error,
+func (s Store) buildImage(
+	ctx context.Context, dockerfile, sum string, policy core.PullPolicy, files func(*tar.Writer) error,
 	progress core.ProgressFunc,
 ) (name, id string, err error) {
 	name = buildName + sum
 	progress(core.Progress{Step: "building the image"})
+	id, err = s.send(ctx, files, client.ImageBuildOptions{
+		Dockerfile: dockerfile, Tags: []string{name}, PullParent: policy == core.PullAlways,
+	}, progress)
+	return name, id, err
+}
+
+// send sends a context to the engine and returns the id of the image.
+func (s Store) send(
+	ctx context.Context, files func(*tar.Writer) error, options client.ImageBuildOptions, progress core.ProgressFunc,
+) (id string, err error) {
 	r, w := io.Pipe()
 	sent := make(chan error, 1)
 	go func() {
@@ -178,25 +198,70 @@ func (s Store) buildImage(ctx context.Context, dockerfile, sum string, files fun
 		_ = w.CloseWithError(err)
 		sent <- err
 	}()
-	id, err = s.build(ctx, r, dockerfile, name, progress)
-	_ = r.CloseWithError(errors.New("the build is over"))
+	id, err = s.build(ctx, r, options, progress)
+	_ = r.CloseWithError(errors.New("the build has ended"))
 	if sendErr := <-sent; err != nil && sendErr != nil && !errors.Is(sendErr, io.ErrClosedPipe) && ctx.Err() == nil {
 		if _, ok := errors.AsType[*fs.PathError](sendErr); ok {
-			err = core.Wrap("docker.build", dockerfile, sendErr)
+			err = core.Wrap("docker.build", options.Dockerfile, sendErr)
 		}
 	}
-	return name, id, err
+	return id, err
+}
+
+// outsideName is the name in the context of a Dockerfile that is not in the context's directory.
+const outsideName = ".sb-dockerfile"
+
+// Build builds a named image and returns its id.
+func (s Store) Build(ctx context.Context, b core.ImageBuild, progress core.ProgressFunc) (id string, err error) {
+	switch {
+	case len(b.Secrets) > 0:
+		return "", core.Errorf(core.KindUnsupported, "docker.build", b.Name, "the engine takes no secrets for a build").
+			WithHint("build on this machine: --provider local")
+	case b.Spec.Pull == core.PullNever:
+		return "", core.Errorf(core.KindUnsupported, "docker.build", b.Name,
+			"the engine's builder cannot be kept from pulling base images").WithHint("leave --pull never out")
+	}
+	text, err := os.ReadFile(b.File)
+	if err != nil {
+		return "", core.Errorf(core.KindNotFound, "docker.build", b.File, "the Dockerfile cannot be read: %w", err)
+	}
+	if info, err := os.Stat(b.Dir); err != nil || !info.IsDir() {
+		return "", core.Errorf(core.KindNotFound, "docker.build", b.Dir, "the directory cannot be read")
+	}
+	if err := s.bases(ctx, b.File, b.Spec.Pull, progress); err != nil {
+		return "", err
+	}
+	dockerfile, err := filepath.Rel(b.Dir, b.File)
+	inside := err == nil && filepath.IsLocal(dockerfile)
+	if !inside {
+		dockerfile = outsideName
+	}
+	files := func(w *tar.Writer) error {
+		if !inside {
+			if err := addFile(w, outsideName, text); err != nil {
+				return err
+			}
+		}
+		return addContext(ctx, w, b.Dir, dockerfile)
+	}
+	args := map[string]*string{}
+	for name, value := range b.Args {
+		args[name] = &value
+	}
+	return s.send(ctx, files, client.ImageBuildOptions{
+		Dockerfile: dockerfile, Tags: []string{b.Name}, PullParent: b.Spec.Pull == core.PullAlways, BuildArgs: args,
+		Target: b.Target, NoCache: b.NoCache,
+	}, progress)
 }
 
 // build runs one build, reports its steps and returns the image's id. It uses BuildKit, or the classic builder of an
 // engine without it.
 func (s Store) build(
-	ctx context.Context, archive io.Reader, dockerfile, name string, progress core.ProgressFunc,
+	ctx context.Context, archive io.Reader, options client.ImageBuildOptions, progress core.ProgressFunc,
 ) (string, error) {
 	auths, unread := s.Login.all()
-	options := client.ImageBuildOptions{
-		Dockerfile: dockerfile, Tags: []string{name}, Remove: true, ForceRemove: true, Labels: s.Labels, AuthConfigs: auths,
-	}
+	options.Remove, options.ForceRemove, options.Labels, options.AuthConfigs = true, true, s.Labels, auths
+	dockerfile, name := options.Dockerfile, options.Tags[0]
 	if !s.Engine.Podman {
 		options.Version = build.BuilderBuildKit
 	}
@@ -222,7 +287,7 @@ func (s Store) build(
 			}
 			return "", core.Errorf(core.KindUsage, "docker.build", dockerfile, "the build failed: %s\n%s",
 				message.Error.Message, output).
-				WithHint("see what the step that failed says, and mend the Dockerfile or the package's name")
+				WithHint("read the output of the failed step, and correct the Dockerfile or the package's name")
 		}
 		steps.take(message)
 	}

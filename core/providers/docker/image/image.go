@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/containerd/errdefs"
+	"github.com/distribution/reference"
 	"github.com/moby/moby/client"
 
 	"github.com/seed-0724f904/sb/core"
@@ -18,8 +19,8 @@ import (
 
 // Image is an image of the engine, as launches need it.
 type Image struct {
-	ID, Arch, User, Workdir string
-	Entrypoint, Cmd         []string
+	ID, Arch, User, Workdir, StopSignal string
+	Entrypoint, Cmd                     []string
 	// Volumes are the paths for which the image declares a volume.
 	Volumes []string
 	// content is a digest of its files and settings. Podman gives an image another id each time it is built.
@@ -38,23 +39,56 @@ type Store struct {
 
 // Get returns the image that spec starts from, after a build or a pull where it needs one.
 func (s Store) Get(ctx context.Context, spec core.Spec, progress core.ProgressFunc) (Image, error) {
-	name, err := s.built(ctx, spec, cmp.Or(spec.Snapshot, spec.Image, s.Default), progress)
+	if spec.Snapshot != "" {
+		spec.Pull = core.PullDefault // it is in no registry
+	}
+	name, made, err := s.built(ctx, spec, cmp.Or(spec.Snapshot, spec.Image, s.Default), progress)
 	if err != nil {
 		return Image{}, err
 	}
-	return s.have(ctx, name, progress)
+	if made {
+		spec.Pull = core.PullDefault
+	}
+	return s.Have(ctx, name, spec.Pull, progress)
 }
 
-// have returns an image, after a pull when the engine does not have it.
-func (s Store) have(ctx context.Context, name string, progress core.ProgressFunc) (Image, error) {
+// Have returns an image, after a pull if the policy requires one.
+func (s Store) Have(
+	ctx context.Context, name string, policy core.PullPolicy, progress core.ProgressFunc,
+) (Image, error) {
 	found, err := Inspect(ctx, s.Engine, name)
-	if errors.Is(err, core.KindNotFound) {
-		if err := s.Pull(ctx, name, progress); err != nil {
-			return Image{}, err
-		}
-		found, err = Inspect(ctx, s.Engine, name)
+	missing := errors.Is(err, core.KindNotFound)
+	switch {
+	case err != nil && !missing:
+		return found, err
+	case missing && policy == core.PullNever:
+		return Image{}, core.Errorf(core.KindNotFound, "docker.image", name,
+			"the engine does not have the image, and the policy for pulls is %q", policy).
+			WithHint("pull it first: sb image pull %s --provider docker", name)
+	case !missing && (policy != core.PullAlways || !moves(name)):
+		return found, nil
 	}
-	return found, err
+	if err := s.Pull(ctx, name, progress); err != nil {
+		return Image{}, err
+	}
+	return Inspect(ctx, s.Engine, name)
+}
+
+// moves reports whether a registry may have another image for a name than the engine. A digest always names the same
+// image.
+func moves(name string) bool {
+	named, err := reference.ParseAnyReference(name)
+	if err != nil {
+		return true // the engine reports the error
+	}
+	_, pinned := named.(reference.Digested)
+	return !pinned && !MadeHere(name)
+}
+
+// MadeHere reports whether an image has a name "localhost/…". No registry has such an image.
+func MadeHere(name string) bool {
+	named, err := reference.ParseNormalizedNamed(name)
+	return err == nil && reference.Domain(named) == "localhost"
 }
 
 // Inspect returns an image of the engine, by name or id. KindNotFound: the engine does not have it.
@@ -73,6 +107,7 @@ func Inspect(ctx context.Context, e *engine.Engine, name string) (Image, error) 
 	i.content = digest(append(found.RootFS.Layers, string(settings))...)
 	if found.Config != nil {
 		i.User, i.Workdir = found.Config.User, found.Config.WorkingDir
+		i.StopSignal = found.Config.StopSignal
 		i.Entrypoint, i.Cmd = found.Config.Entrypoint, found.Config.Cmd
 		i.Volumes = slices.Sorted(maps.Keys(found.Config.Volumes))
 	}
@@ -125,6 +160,6 @@ func pullError(ctx context.Context, name string, err error) error {
 		}
 	}
 	e.Err = fmt.Errorf("the image cannot be pulled: %w", e.Err)
-	e.Hint = "see if its name is right, if the registry can be reached, and if it needs: docker login"
+	e.Hint = "check the name and the connection to the registry, or log in: docker login"
 	return e
 }

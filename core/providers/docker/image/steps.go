@@ -49,6 +49,17 @@ func (s *buildSteps) take(m jsonstream.Message) {
 		_, _ = io.WriteString(&s.output, line+"\n")
 		if len(line) > 5 && strings.EqualFold(line[:5], "step ") {
 			s.step(line)
+		} else {
+			s.log(line)
+		}
+	}
+}
+
+// log reports output.
+func (s *buildSteps) log(text string) {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimRight(line, "\r\n"); line != "" {
+			s.progress(core.Progress{Step: line, Log: true})
 		}
 	}
 }
@@ -98,6 +109,7 @@ func (s *buildSteps) trace(text []byte) {
 			fields(value, func(field int, value []byte, _ uint64) {
 				if field == logMessage {
 					_, _ = s.output.Write(value)
+					s.log(string(value))
 				}
 			})
 		}

@@ -344,7 +344,7 @@ func empty(dir string, age time.Duration) bool {
 func (g *Group) Check(suffix string) error {
 	for _, dir := range g.Dirs {
 		if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || !strings.HasSuffix(filepath.Base(dir), suffix) {
-			return fmt.Errorf("%q is no control group of %s", dir, strings.TrimPrefix(suffix, "-"))
+			return fmt.Errorf("%q is not a control group of %s", dir, strings.TrimPrefix(suffix, "-"))
 		}
 		var info unix.Statfs_t
 		err := unix.Statfs(filepath.Dir(dir), &info)

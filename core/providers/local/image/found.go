@@ -46,7 +46,7 @@ func newFound(raw []byte, from found) (*found, error) {
 		return nil, core.Errorf(core.KindUsage, "local.image", "", "the manifest is invalid: %w", err)
 	}
 	if !manifest.Config.MediaType.IsConfig() {
-		return nil, core.Errorf(core.KindUsage, "local.image", "", "it is %q and no image", manifest.Config.MediaType)
+		return nil, core.Errorf(core.KindUsage, "local.image", "", "it is %q, not an image", manifest.Config.MediaType)
 	}
 	if len(manifest.Layers) > maxLayers {
 		return nil, core.Errorf(core.KindUsage, "local.image", "", "the image has %d layers, more than %d",
@@ -94,42 +94,42 @@ func choose(index *v1.IndexManifest) (v1.Descriptor, error) {
 		platform(), strings.Join(slices.Compact(others), ", "))
 }
 
-// configuration reads and checks the configuration.
-func (f *found) configuration(ctx context.Context) (*v1.ConfigFile, error) {
+// configuration reads and checks the configuration. raw is its text.
+func (f *found) configuration(ctx context.Context) (file *v1.ConfigFile, raw []byte, err error) {
 	if f.manifest.Config.Size > maxConfig {
-		return nil, core.Errorf(core.KindUsage, "local.image", "", "the configuration has %s",
+		return nil, nil, core.Errorf(core.KindUsage, "local.image", "", "the configuration has %s",
 			core.Bytes(f.manifest.Config.Size))
 	}
 	blob, err := f.blob(ctx, f.manifest.Config)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { _ = blob.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(blob, f.manifest.Config.Size+1))
+	raw, err = io.ReadAll(io.LimitReader(blob, f.manifest.Config.Size+1))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if digest(raw) != f.manifest.Config.Digest {
-		return nil, mismatch("the configuration", f.manifest.Config.Digest)
+		return nil, nil, mismatch("the configuration", f.manifest.Config.Digest)
 	}
-	file, err := v1.ParseConfigFile(bytes.NewReader(raw))
+	file, err = v1.ParseConfigFile(bytes.NewReader(raw))
 	if err != nil {
-		return nil, core.Errorf(core.KindUsage, "local.image", "", "the configuration is invalid: %w", err)
+		return nil, nil, core.Errorf(core.KindUsage, "local.image", "", "the configuration is invalid: %w", err)
 	}
 	if has := file.OS + "/" + file.Architecture; file.Architecture != "" && has != platform() {
-		return nil, core.Errorf(core.KindNotFound, "local.image", "", "there is no image for %s, only for %s",
+		return nil, nil, core.Errorf(core.KindNotFound, "local.image", "", "there is no image for %s, only for %s",
 			platform(), has)
 	}
 	if len(file.RootFS.DiffIDs) != len(f.manifest.Layers) {
-		return nil, core.Errorf(core.KindUsage, "local.image", "", "the configuration has %d layers, the manifest %d",
+		return nil, nil, core.Errorf(core.KindUsage, "local.image", "", "the configuration has %d layers, the manifest %d",
 			len(file.RootFS.DiffIDs), len(f.manifest.Layers))
 	}
-	return file, nil
+	return file, raw, nil
 }
 
 // mismatch returns the error for content with another digest.
 func mismatch(what string, want v1.Hash) error {
-	return core.Errorf(core.KindUnavailable, "local.image", "", "%s is damaged: it has not the digest %s", what, want)
+	return core.Errorf(core.KindUnavailable, "local.image", "", "%s is damaged: its digest is not %s", what, want)
 }
 
 // converted returns the parts of a configuration that the store keeps.
@@ -138,5 +138,6 @@ func converted(file *v1.ConfigFile) (Config, time.Time) {
 	return Config{
 		Entrypoint: c.Entrypoint, Cmd: c.Cmd, Env: c.Env, User: c.User, WorkingDir: c.WorkingDir,
 		StopSignal: c.StopSignal, ExposedPorts: slices.Sorted(maps.Keys(c.ExposedPorts)), Labels: c.Labels,
+		Volumes: slices.Sorted(maps.Keys(c.Volumes)), Shell: c.Shell, Healthcheck: c.Healthcheck,
 	}, file.Created.Time
 }

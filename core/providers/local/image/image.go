@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -22,6 +23,10 @@ type Image struct {
 	// Created is the time of the image's build. It is zero if the image has none.
 	Created time.Time `json:"created,omitzero"`
 	Config  Config    `json:"config"`
+	// NoXattrs are the files whose extended attributes the image lost in the pull.
+	NoXattrs core.LeftOut `json:"no_xattrs,omitzero"`
+	// Damage is set by List if the image cannot be used.
+	Damage error `json:"-"`
 }
 
 // Config has an image's settings for its process. No field is checked: the image is foreign input.
@@ -39,25 +44,25 @@ type Config struct {
 	// ExposedPorts has sorted entries "8080/tcp".
 	ExposedPorts []string          `json:"exposed_ports,omitempty"`
 	Labels       map[string]string `json:"labels,omitempty"`
+	// Volumes has sorted paths.
+	Volumes []string `json:"volumes,omitempty"`
+	// Shell is for commands without their own shell; none is /bin/sh -c.
+	Shell       []string         `json:"shell,omitempty"`
+	Healthcheck *v1.HealthConfig `json:"healthcheck,omitempty"`
 }
-
-// Policy decides when Pull sends requests to a registry.
-type Policy string
-
-const (
-	// PullMissing requests only images that are not stored. It is the default.
-	PullMissing Policy = "missing"
-	// PullAlways resolves the reference at the registry, and downloads an image that is not stored.
-	PullAlways Policy = "always"
-	// PullNever sends no requests. An image that is not stored is KindNotFound.
-	PullNever Policy = "never"
-)
 
 // PullOptions are the options of Store.Pull. The zero value is ready to use.
 type PullOptions struct {
-	Policy Policy
+	// Policy decides when Pull sends requests to a registry.
+	Policy core.PullPolicy
+	// Verify compares the checksum of a stored image, and replaces the image if it is damaged. It needs PullAlways.
+	Verify bool
 	// Progress receives the steps and the bytes; it may be nil. Several goroutines call it, one at a time.
 	Progress core.ProgressFunc
 	// Keychain has the credentials of registries; nil uses those of docker login and its helpers.
 	Keychain authn.Keychain
+	// Registries has the mirrors and the registries without TLS.
+	Registries core.Registries
+	// Engine has the images "docker-daemon:NAME"; nil has none.
+	Engine Engine
 }

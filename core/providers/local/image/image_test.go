@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,6 +35,9 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/local/image"
 )
+
+// killsVariable is the number of kills in TestKilled: "200".
+const killsVariable = "SB_TEST_KILLS"
 
 // pullVariable makes this program a client that pulls "REF DIR" and ends.
 const pullVariable = "SB_TEST_PULL"
@@ -75,7 +79,11 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := time.Since(begin)
-	for range 40 {
+	kills := 40
+	if more, err := strconv.Atoi(os.Getenv(killsVariable)); err == nil {
+		kills = more
+	}
+	for range kills {
 		cmd := client()
 		// This test varies the moment.
 		select {
@@ -90,7 +98,7 @@ func TestKilled(t *testing.T) {
 		}
 		if len(list) == 1 {
 			has(t, list[0], contents[2])
-			if err := store.Remove(t.Context(), list[0].ID); err != nil {
+			if err := store.Remove(t.Context(), list[0].ID, unused); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -252,7 +260,7 @@ func TestPull(t *testing.T) {
 	}
 	asked := registry.requests.Load()
 	for _, name := range []string{ref, pulled.ID, strings.TrimPrefix(pulled.ID, "sha256:")[:12]} {
-		for _, policy := range []image.Policy{"", image.PullMissing, image.PullNever} {
+		for _, policy := range []core.PullPolicy{"", core.PullMissing, core.PullNever} {
 			if got, err := store.Pull(t.Context(), name, image.PullOptions{Policy: policy}); err != nil || got.ID != pulled.ID {
 				t.Errorf("%s, %s: %v", name, policy, err)
 			}
@@ -267,10 +275,52 @@ func TestPull(t *testing.T) {
 		}
 		return false
 	})
-	byDigest := registry.host + "/team/tool@" + pulled.ID
-	got, err := store.Pull(t.Context(), byDigest, image.PullOptions{Policy: image.PullAlways})
-	if err != nil || len(got.Refs) != 2 {
-		t.Errorf("%+v, %v", got, err)
+	if _, err := store.Pull(t.Context(), ref, image.PullOptions{Policy: core.PullAlways}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDigest pulls by a digest. A registry receives no request for a stored digest, whatever the policy.
+func TestDigest(t *testing.T) {
+	registry := serve(t)
+	img := image1(t, "content")
+	ref := registry.push(t, img, "team/tool:v1")
+	ofImage, err := img.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{
+		Add: img, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: runtime.GOARCH}},
+	})
+	registry.push(t, index, "team/all:v1")
+	ofIndex, err := index.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool, all := registry.host+"/team/tool@"+ofImage.String(), registry.host+"/team/all@"+ofIndex.String()
+	for what, test := range map[string]struct{ first, pinned string }{
+		"image":                   {tool, tool},
+		"index":                   {all, all},
+		"image of a tag":          {ref, tool},
+		"image under another tag": {ref, registry.host + "/team/tool:v2@" + ofImage.String()},
+	} {
+		t.Run(what, func(t *testing.T) {
+			store := open(t, t.TempDir())
+			first, err := store.Pull(t.Context(), test.first, image.PullOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := registry.requests.Load()
+			for _, policy := range core.PullPolicies() {
+				got, err := store.Pull(t.Context(), test.pinned, image.PullOptions{Policy: core.PullPolicy(policy)})
+				if err != nil || got.ID != first.ID || got.ID != ofImage.String() {
+					t.Errorf("%s: %+v, %v", policy, got, err)
+				}
+			}
+			if n := registry.requests.Load() - before; n != 0 {
+				t.Errorf("%d requests for a stored digest", n)
+			}
+		})
 	}
 }
 
@@ -286,7 +336,7 @@ func complete(steps []core.Progress) bool {
 // TestPolicy moves a tag: only PullAlways sees it, and the image before it is pruned.
 func TestPolicy(t *testing.T) {
 	registry, store := serve(t), open(t, t.TempDir())
-	wantKind(t, second(store.Pull(t.Context(), registry.host+"/a:v", image.PullOptions{Policy: image.PullNever})),
+	wantKind(t, second(store.Pull(t.Context(), registry.host+"/a:v", image.PullOptions{Policy: core.PullNever})),
 		core.KindNotFound, "a:v")
 	ref := registry.push(t, image1(t, "first"), "a:v")
 	first, err := store.Pull(t.Context(), ref, image.PullOptions{})
@@ -297,7 +347,7 @@ func TestPolicy(t *testing.T) {
 	if got, err := store.Pull(t.Context(), ref, image.PullOptions{}); err != nil || got.ID != first.ID {
 		t.Errorf("%+v, %v", got, err)
 	}
-	moved, err := store.Pull(t.Context(), ref, image.PullOptions{Policy: image.PullAlways})
+	moved, err := store.Pull(t.Context(), ref, image.PullOptions{Policy: core.PullAlways})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,19 +360,22 @@ func TestPolicy(t *testing.T) {
 	if err != nil || len(left) != 1 || left[filepath.Dir(first.Path)] != first.ID {
 		t.Errorf("%+v, %v", left, err)
 	}
-	if err := store.Clear(filepath.Dir(first.Path)); err != nil {
+	if err := store.Clear(filepath.Dir(first.Path), unused); err != nil {
 		t.Error(err)
 	}
-	wantKind(t, store.Clear(filepath.Dir(moved.Path)), core.KindConflict)
-	if err := store.Remove(t.Context(), ref); err != nil {
+	wantKind(t, store.Clear(filepath.Dir(moved.Path), unused), core.KindConflict)
+	if err := store.Remove(t.Context(), ref, unused); err != nil {
 		t.Fatal(err)
 	}
-	wantKind(t, store.Remove(t.Context(), ref), core.KindNotFound)
+	wantKind(t, store.Remove(t.Context(), ref, unused), core.KindNotFound)
 	wantKind(t, second(store.Get(t.Context(), moved.ID)), core.KindNotFound)
 	if _, err := os.Stat(moved.Path); !errors.Is(err, os.ErrNotExist) {
 		t.Error("the file of a removed image remains")
 	}
 }
+
+// unused lets each image be removed.
+func unused(string) error { return nil }
 
 func second[T any](_ T, err error) error { return err }
 
@@ -384,7 +437,7 @@ func TestAuthentication(t *testing.T) {
 		t.Fatal(err)
 	}
 	has(t, pulled, "secret")
-	wantKind(t, second(store.Pull(t.Context(), ref, image.PullOptions{Policy: image.PullAlways, Keychain: keys{}})),
+	wantKind(t, second(store.Pull(t.Context(), ref, image.PullOptions{Policy: core.PullAlways, Keychain: keys{}})),
 		core.KindUnauthorized)
 }
 
@@ -482,7 +535,7 @@ func wantClean(t *testing.T, store *image.Store, dir string) {
 		t.Error(err)
 	}
 	for path := range left {
-		if err := store.Clear(path); err != nil {
+		if err := store.Clear(path, unused); err != nil {
 			t.Error(err)
 		}
 	}
@@ -587,10 +640,10 @@ func TestRemains(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantKind(t, second(store.Get(t.Context(), ref)), core.KindInternal, "damaged")
-	if list, err := store.List(t.Context()); err == nil || len(list) != 0 {
-		t.Errorf("a damaged image is listed: %+v, %v", list, err)
+	if list, err := store.List(t.Context()); err != nil || len(list) != 1 || list[0].Damage == nil {
+		t.Errorf("the list is %+v, %v", list, err)
 	}
-	if pulled, err = store.Pull(t.Context(), ref, image.PullOptions{Policy: image.PullAlways}); err != nil {
+	if pulled, err = store.Pull(t.Context(), ref, image.PullOptions{Policy: core.PullAlways}); err != nil {
 		t.Fatal(err)
 	}
 	has(t, pulled, "right content")
@@ -649,7 +702,7 @@ func TestFiles(t *testing.T) {
 		if !strings.HasPrefix(ref, "docker-") && pulled.ID != digest.String() {
 			t.Errorf("%s has the id %s", ref, pulled.ID)
 		}
-		got, err := store.Pull(t.Context(), ref, image.PullOptions{Policy: image.PullNever})
+		got, err := store.Pull(t.Context(), ref, image.PullOptions{Policy: core.PullNever})
 		if err != nil || got.ID != pulled.ID {
 			t.Errorf("%s: %v", ref, err)
 		}

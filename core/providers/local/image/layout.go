@@ -64,7 +64,7 @@ func findLocal(t target) (result *found, err error) {
 func document(in files, name string, limit int64) ([]byte, error) {
 	content, size, err := in.open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, core.Errorf(core.KindUsage, "local.image", "", "it is no image of this kind: it has no %s", name)
+		return nil, core.Errorf(core.KindUsage, "local.image", "", "it is not an image of this kind: it has no %s", name)
 	}
 	if err != nil {
 		return nil, err
@@ -143,9 +143,8 @@ type savedImage struct {
 	Layers   []string
 }
 
-// findDocker finds an image in an archive of "docker save". Such an archive has no manifest, so findDocker makes one.
-// It has the digests of the uncompressed layers, so that the same archive has the same id everywhere.
-func findDocker(in files, tag string) (*found, error) {
+// savedIn reads manifest.json of "docker save".
+func savedIn(in files) ([]savedImage, error) {
 	raw, err := document(in, "manifest.json", maxManifest)
 	if err != nil {
 		return nil, err
@@ -153,6 +152,16 @@ func findDocker(in files, tag string) (*found, error) {
 	var saved []savedImage
 	if err := json.Unmarshal(raw, &saved); err != nil {
 		return nil, core.Errorf(core.KindUsage, "local.image", "", "manifest.json is invalid: %w", err)
+	}
+	return saved, nil
+}
+
+// findDocker finds an image in an archive of "docker save". Such an archive has no manifest, so findDocker makes one.
+// It has the digests of the uncompressed layers, so that the same archive has the same id everywhere.
+func findDocker(in files, tag string) (*found, error) {
+	saved, err := savedIn(in)
+	if err != nil {
+		return nil, err
 	}
 	if tag != "" {
 		saved = slices.DeleteFunc(saved, func(one savedImage) bool {
@@ -260,7 +269,7 @@ func openArchive(name string) (_ files, err error) {
 // index records the offset of each file.
 func (a archiveFiles) index() error {
 	if info, err := a.Stat(); err != nil || !info.Mode().IsRegular() {
-		return core.Errorf(core.KindUsage, "local.image", "", "%s is no regular file", a.Name())
+		return core.Errorf(core.KindUsage, "local.image", "", "%s is not a regular file", a.Name())
 	}
 	head := make([]byte, 2)
 	if _, err := a.ReadAt(head, 0); err == nil && head[0] == 0x1f && head[1] == 0x8b {
@@ -274,7 +283,7 @@ func (a archiveFiles) index() error {
 			return nil
 		}
 		if err != nil {
-			return core.Errorf(core.KindUsage, "local.image", "", "%s is no sound tar archive: %w", a.Name(), err)
+			return core.Errorf(core.KindUsage, "local.image", "", "%s is not a valid tar archive: %w", a.Name(), err)
 		}
 		name := path.Clean(header.Name)
 		switch header.Typeflag {

@@ -2,9 +2,7 @@ package image
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,21 +11,25 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/local/image/layer"
-	"github.com/seed-0724f904/sb/internal/atomicfile"
+	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
 // Below the store's directory, which only its user can enter:
 //
 //	images/HEX/rootfs.erofs, image.json   a whole image, by the digest of its manifest
+//	images/HEX/used                       its modification time is that of the image's last use
 //	refs.json                             the image of each reference
 //	work/HEX/                             the unfinished pull of that image
-//	locks/HEX, locks/refs                 flocked while an image is made or removed, or refs.json is replaced
+//	locks/HEX, locks/refs                 flocked while an image is made or removed, or refs.json is replaced; locks/HEX
+//	                                      is shared while a launch is about to use the image
 //
 // An image appears in images by one rename, after all of it is on the disk. A pull verifies the digests of files from a
-// killed pull before it uses them.
+// killed pull before it uses them. The JSON files are sealed, with copies: package core/providers/local/store. A pull
+// computes the checksum of rootfs.erofs. Each use compares the file's size and time, and Check the checksum.
 const (
 	imagesDir = "images"
 	workDir   = "work"
@@ -36,6 +38,7 @@ const (
 
 	rootFile = "rootfs.erofs"
 	infoFile = "image.json"
+	usedFile = "used"
 	// removed marks an image in work that is being removed.
 	removed = ".removed"
 
@@ -53,6 +56,8 @@ type Store struct {
 	limits layer.Limits
 	stall  time.Duration
 	delay  time.Duration
+	// dial replaces the connections to registries, unless it is nil.
+	dial dialer
 }
 
 // Open returns the store in a directory. It does no I/O: the first Pull makes the directory.
@@ -65,8 +70,9 @@ func Open(dir string) (*Store, error) {
 }
 
 // Get returns a stored image by a reference, an id, or a unique prefix of an id with at least 12 hex digits.
-// KindNotFound: it is not stored. KindUsage: the reference is invalid, or several ids begin with it.
-func (s *Store) Get(_ context.Context, ref string) (Image, error) {
+// KindNotFound: it is not stored. KindUsage: the reference is invalid, or several ids begin with it. KindInternal: the
+// image is damaged.
+func (s *Store) Get(ctx context.Context, ref string) (Image, error) {
 	refs, err := s.refs()
 	if err != nil {
 		return Image{}, err
@@ -75,14 +81,16 @@ func (s *Store) Get(_ context.Context, ref string) (Image, error) {
 	if err != nil {
 		return Image{}, err
 	}
-	image, err := s.read(hex, refs)
-	if errors.Is(err, fs.ErrNotExist) {
+	r, err := s.read(hex, refs)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Image{}, notStored(ref)
+	case err != nil:
+		return Image{}, err
+	case key != "" && !slices.Contains(r.Refs, key):
 		return Image{}, notStored(ref)
 	}
-	if err == nil && key != "" && !slices.Contains(image.Refs, key) {
-		return Image{}, notStored(ref)
-	}
-	return image, err
+	return r.Image, s.sound(ctx, hex, r)
 }
 
 func notStored(ref string) error {
@@ -108,18 +116,18 @@ func (s *Store) resolve(refs map[string]string, ref string) (hex, key string, er
 		}
 		return "", "", err
 	}
-	entries, err := os.ReadDir(filepath.Join(s.dir, imagesDir))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	ids, err := s.ids()
+	if err != nil {
 		return "", "", err
 	}
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), prefix) {
+	for _, id := range ids {
+		if !strings.HasPrefix(id, prefix) {
 			continue
 		}
 		if hex != "" {
 			return "", "", core.Errorf(core.KindUsage, "local.image", ref, "several images have ids that begin with it")
 		}
-		hex = e.Name()
+		hex = id
 	}
 	if hex == "" {
 		return "", "", notStored(ref)
@@ -127,28 +135,42 @@ func (s *Store) resolve(refs map[string]string, ref string) (hex, key string, er
 	return hex, "", nil
 }
 
-// List returns the stored images in the order of their first reference. Images without a reference come last. The error
-// names damaged images, which List leaves out.
+// ids returns the hex digits of all stored images.
+func (s *Store) ids() ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(s.dir, imagesDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	ids := make([]string, 0, len(entries))
+	for _, e := range entries {
+		ids = append(ids, e.Name())
+	}
+	return ids, nil
+}
+
+// List returns the stored images in the order of their first reference. Images without a reference come last. Of the
+// files it compares only the sizes: Image.Damage names what it found.
 func (s *Store) List(context.Context) ([]Image, error) {
 	refs, err := s.refs()
 	if err != nil {
 		return nil, err
 	}
-	entries, err := os.ReadDir(filepath.Join(s.dir, imagesDir))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	ids, err := s.ids()
+	if err != nil {
 		return nil, err
 	}
 	var list []Image
-	var damaged []error
-	for _, e := range entries {
-		image, err := s.read(e.Name(), refs)
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // removed after ReadDir
-		case err != nil:
-			damaged = append(damaged, err)
-		default:
-			list = append(list, image)
+	for _, hex := range ids {
+		r, err := s.read(hex, refs)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed after ids
 		}
+		if err != nil {
+			r.Image = Image{
+				ID: "sha256:" + hex, Refs: namesOf(hex, refs), Path: filepath.Join(s.dir, imagesDir, hex, rootFile), Damage: err,
+			}
+		}
+		list = append(list, r.Image)
 	}
 	slices.SortFunc(list, func(a, b Image) int {
 		if (len(a.Refs) == 0) != (len(b.Refs) == 0) {
@@ -156,42 +178,42 @@ func (s *Store) List(context.Context) ([]Image, error) {
 		}
 		return strings.Compare(strings.Join(a.Refs, " ")+a.ID, strings.Join(b.Refs, " ")+b.ID)
 	})
-	return list, errors.Join(damaged...)
+	return list, nil
 }
 
-// read reads an image.
-func (s *Store) read(hex string, refs map[string]string) (Image, error) {
+// Hold keeps a stored image from being removed until the caller calls release. Other callers can hold it, too. It
+// records the time as that of the image's last use. KindNotFound: the image is no longer stored.
+func (s *Store) Hold(ctx context.Context, id string) (release func(), err error) {
+	hex := strings.TrimPrefix(id, "sha256:")
+	release, err = s.lockShared(ctx, hex)
+	if err != nil {
+		return nil, err
+	}
 	dir := filepath.Join(s.dir, imagesDir, hex)
-	raw, err := os.ReadFile(filepath.Join(dir, infoFile))
-	if err != nil {
-		return Image{}, err
-	}
-	image := Image{}
-	file := filepath.Join(dir, rootFile)
-	err = json.Unmarshal(raw, &image)
-	if err == nil {
-		var info fs.FileInfo
-		if info, err = os.Stat(file); err == nil && info.Size() != image.Size {
-			err = fmt.Errorf("it has %d bytes instead of %d", info.Size(), image.Size)
+	if _, err := os.Lstat(dir); err != nil {
+		release()
+		if errors.Is(err, fs.ErrNotExist) {
+			err = notStored(id)
 		}
+		return nil, err
 	}
-	if err != nil {
-		return Image{}, core.Errorf(core.KindInternal, "local.image", hex[:min(len(hex), 12)],
-			"the stored image is damaged: %v", err).WithHint("remove it and pull it again: sb image rm sha256:%s", hex)
+	s.touch(dir)
+	return release, nil
+}
+
+// touch records the current time as that of the image's last use. A store that cannot be written to is usable without.
+func (s *Store) touch(dir string) {
+	file := filepath.Join(dir, usedFile)
+	now := time.Now()
+	if err := os.Chtimes(file, now, now); errors.Is(err, fs.ErrNotExist) {
+		_ = os.WriteFile(file, nil, 0o600)
 	}
-	image.Path, image.Refs = file, nil
-	for ref, id := range refs {
-		if id == image.ID {
-			image.Refs = append(image.Refs, ref)
-		}
-	}
-	slices.Sort(image.Refs)
-	return image, nil
 }
 
 // Remove removes a reference. With an id or the last reference of an image it removes the image, too. KindNotFound: it
-// is not stored. The caller makes sure that no sandbox needs it.
-func (s *Store) Remove(ctx context.Context, ref string) error {
+// is not stored. inUse returns an error for the id of an image that must be kept; Remove returns it. No process can
+// begin to use the image while inUse runs, because that needs Hold.
+func (s *Store) Remove(ctx context.Context, ref string, inUse func(id string) error) error {
 	refs, err := s.refs()
 	if err != nil {
 		return err
@@ -208,22 +230,102 @@ func (s *Store) Remove(ctx context.Context, ref string) error {
 	if _, err := os.Lstat(filepath.Join(s.dir, imagesDir, hex)); errors.Is(err, fs.ErrNotExist) {
 		return notStored(ref)
 	}
-	named := false
+	// A pull that held the lock may have added references.
+	if refs, err = s.refs(); err != nil {
+		return err
+	}
+	names := namesOf(hex, refs)
+	if key != "" && !slices.Contains(names, key) {
+		return notStored(ref)
+	}
+	whole := key == "" || len(names) < 2
+	if whole {
+		if err := inUse("sha256:" + hex); err != nil {
+			return err
+		}
+	}
 	err = s.updateRefs(ctx, func(refs map[string]string) {
-		for has, id := range refs {
-			switch {
-			case id != "sha256:"+hex:
-			case key == "" || has == key:
-				delete(refs, has)
-			default:
-				named = true
+		for _, name := range names {
+			if (key == "" || name == key) && refs[name] == "sha256:"+hex {
+				delete(refs, name)
 			}
 		}
 	})
-	if err != nil || named {
+	if err != nil || !whole {
 		return err
 	}
 	return s.remove(hex)
+}
+
+// RemoveFree removes an image with all its references. It never waits. KindConflict: the image is held, a process works
+// on it, or inUse returned that. KindNotFound: it is not stored.
+func (s *Store) RemoveFree(ctx context.Context, id string, inUse func(id string) error) error {
+	hex := strings.TrimPrefix(id, "sha256:")
+	dir := filepath.Join(s.dir, imagesDir, hex)
+	unlock, err := s.tryLock(dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return notStored(id)
+	}
+	if err := inUse(id); err != nil {
+		return err
+	}
+	if err := s.updateRefs(ctx, func(refs map[string]string) {
+		for _, name := range namesOf(hex, refs) {
+			delete(refs, name)
+		}
+	}); err != nil {
+		return err
+	}
+	return s.remove(hex)
+}
+
+// Kept is a stored image with what decides about its removal.
+type Kept struct {
+	Image
+
+	// Used is the time of the last launch, pull or import.
+	Used time.Time
+	// Imported means that no registry is known to have the image.
+	Imported bool
+}
+
+// ByUse returns the stored images, the least recently used first. Damaged images are left out.
+func (s *Store) ByUse(context.Context) ([]Kept, error) {
+	refs, err := s.refs()
+	if err != nil {
+		return nil, err
+	}
+	ids, err := s.ids()
+	if err != nil {
+		return nil, err
+	}
+	var list []Kept
+	for _, hex := range ids {
+		r, err := s.read(hex, refs)
+		if err != nil {
+			continue
+		}
+		kept := Kept{Image: r.Image, Imported: r.Imported, Used: r.Written}
+		if info, err := os.Stat(filepath.Join(s.dir, imagesDir, hex, usedFile)); err == nil {
+			kept.Used = info.ModTime()
+		}
+		list = append(list, kept)
+	}
+	slices.SortStableFunc(list, func(a, b Kept) int { return a.Used.Compare(b.Used) })
+	return list, nil
+}
+
+// Source returns the configuration of a stored image as other tools know it.
+func (s *Store) Source(id string) (*v1.ConfigFile, error) {
+	r, err := s.read(strings.TrimPrefix(id, "sha256:"), nil)
+	if err != nil {
+		return nil, err
+	}
+	return r.configFile()
 }
 
 // remove removes an image. The caller holds its lock.
@@ -274,8 +376,8 @@ func (s *Store) idle(dir string) bool {
 	return true
 }
 
-// Clear removes a leftover. KindConflict: it is no longer a leftover. The caller makes sure that no sandbox needs it.
-func (s *Store) Clear(dir string) error {
+// Clear removes a leftover. KindConflict: it is no longer a leftover. inUse is as in Remove.
+func (s *Store) Clear(dir string, inUse func(id string) error) error {
 	unlock, err := s.tryLock(dir)
 	if err != nil {
 		return err
@@ -290,8 +392,11 @@ func (s *Store) Clear(dir string) error {
 	}
 	for ref, id := range refs {
 		if id == "sha256:"+filepath.Base(dir) {
-			return core.Errorf(core.KindConflict, "local.image", ref, "the reference names the image again")
+			return core.Errorf(core.KindConflict, "local.image", ref, "the reference is in use again")
 		}
+	}
+	if err := inUse("sha256:" + filepath.Base(dir)); err != nil {
+		return err
 	}
 	return s.remove(filepath.Base(dir))
 }
@@ -301,40 +406,62 @@ func (s *Store) tryLock(dir string) (unlock func(), err error) {
 	lock := flock.New(s.lockPath(strings.TrimSuffix(filepath.Base(dir), removed)), flock.SetPermissions(0o600))
 	free, err := lock.TryLock()
 	if err == nil && !free {
-		err = core.Errorf(core.KindConflict, "local.image", dir, "another process works on the image")
+		err = core.Errorf(core.KindConflict, "local.image", dir, "another process uses the image")
 	}
 	return func() { _ = lock.Unlock() }, err
 }
 
 func (s *Store) lockPath(name string) string { return filepath.Join(s.dir, locksDir, name) }
 
-// lock waits for a lock. Lock files are never removed, so that all processes wait for the same file.
+// lock waits for a lock.
 func (s *Store) lock(ctx context.Context, name string) (unlock func(), err error) {
-	if err := os.MkdirAll(filepath.Join(s.dir, locksDir), 0o700); err != nil {
+	lock, err := s.newLock(name)
+	if err != nil {
 		return nil, err
 	}
-	lock := flock.New(s.lockPath(name), flock.SetPermissions(0o600))
 	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
 		return nil, err
 	}
 	return func() { _ = lock.Unlock() }, nil
 }
 
-// refs returns the image of each reference.
-func (s *Store) refs() (map[string]string, error) {
-	refs := map[string]string{}
-	raw, err := os.ReadFile(filepath.Join(s.dir, refsFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return refs, nil
-	}
+// lockShared waits for a lock that several processes can hold.
+func (s *Store) lockShared(ctx context.Context, name string) (unlock func(), err error) {
+	lock, err := s.newLock(name)
 	if err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(raw, &refs); err != nil {
-		return nil, core.Errorf(core.KindInternal, "local.image", filepath.Join(s.dir, refsFile),
-			"the file is damaged: %w", err).WithHint("remove it: the images stay, and a pull names them again")
+	if _, err := lock.TryRLockContext(ctx, lockPoll); err != nil {
+		return nil, err
 	}
-	return refs, nil
+	return func() { _ = lock.Unlock() }, nil
+}
+
+// newLock returns a lock that is not taken. Lock files are never removed, so that all processes wait for the same file.
+func (s *Store) newLock(name string) (*flock.Flock, error) {
+	if err := os.MkdirAll(filepath.Join(s.dir, locksDir), 0o700); err != nil {
+		return nil, err
+	}
+	return flock.New(s.lockPath(name), flock.SetPermissions(0o600)), nil
+}
+
+// refs returns the image of each reference. The copy replaces a damaged file.
+func (s *Store) refs() (map[string]string, error) {
+	refs := map[string]string{}
+	_, err := store.ReadJSON(filepath.Join(s.dir, refsFile), &refs)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return refs, nil
+	case store.IsDamage(err):
+		return nil, damagedRefs(err)
+	}
+	return refs, err
+}
+
+// damagedRefs returns the error for a damaged refs.json.
+func damagedRefs(err error) error {
+	return core.Errorf(core.KindInternal, "local.image", "", "%w", err).
+		WithHint("remove it and its copy: the images stay, and sb image pull names them again")
 }
 
 // updateRefs replaces refs.json.
@@ -349,9 +476,5 @@ func (s *Store) updateRefs(ctx context.Context, change func(map[string]string)) 
 		return err
 	}
 	change(refs)
-	raw, err := json.MarshalIndent(refs, "", "  ")
-	if err != nil {
-		return err
-	}
-	return atomicfile.WriteDurable(filepath.Join(s.dir, refsFile), raw, 0o600)
+	return store.WriteJSON(filepath.Join(s.dir, refsFile), refs, true)
 }

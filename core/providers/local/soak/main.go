@@ -44,12 +44,12 @@ func parse(args []string, errors io.Writer) (o options, err error) {
 	flags.SetOutput(errors)
 	flags.StringVar(&o.bin, "bin", "", "directory of sb, sb-runtime and sb-guest")
 	flags.StringVar(&o.dir, "dir", os.TempDir(), "directory for the soak's own directory")
-	flags.DurationVar(&o.limit, "for", 0, "begin no round after this long; 0 is no limit")
-	flags.IntVar(&o.kills, "kills", 0, "begin no round after this many kills; 0 is no limit")
-	flags.Uint64Var(&o.seed, "seed", rand.Uint64(), "seed of the plans") //nolint:gosec // a seed is no secret
+	flags.DurationVar(&o.limit, "for", 0, "start no round after this time; 0 is no limit")
+	flags.IntVar(&o.kills, "kills", 0, "start no round after this many kills; 0 is no limit")
+	flags.Uint64Var(&o.seed, "seed", rand.Uint64(), "seed of the plans") //nolint:gosec // a seed is public
 	flags.IntVar(&o.round, "round", 0, "number of the first round")
 	flags.IntVar(&o.rounds, "rounds", 0, "number of rounds; 0 is no limit")
-	flags.IntVar(&o.clients, "clients", 3*runtime.NumCPU(), "clients that work at the same time")
+	flags.IntVar(&o.clients, "clients", 3*runtime.NumCPU(), "number of concurrent clients")
 	flags.IntVar(&o.steps, "steps", 25, "operations of each client in a round")
 	flags.BoolVar(&o.goOn, "go-on", false, "continue after a violation")
 	if err := flags.Parse(args); err != nil {
@@ -108,7 +108,7 @@ func soak(ctx context.Context, o options, out io.Writer) (violations int, err er
 		if len(r.violations) > 0 {
 			violations += len(r.violations)
 			_, _ = fmt.Fprintf(out,
-				"round %d of seed %d:\n%s\n%s\n%s: %d violations, the first: %s\nplay it again: .ci/soak -seed %d -round %d "+
+				"round %d of seed %d:\n%s\n%s\n%s: %d violations, the first: %s\nrepeat it: .ci/soak -seed %d -round %d "+
 					"-rounds 1 -clients %d -steps %d\n",
 				number, o.seed, strings.Join(r.events, "\n"), r.explanation, t.line(), len(r.violations), r.violations[0], o.seed,
 				number, o.clients, o.steps)

@@ -145,7 +145,7 @@ func persistentName(i int) string { return "kept-" + strconv.Itoa(i) }
 func plan(seed uint64, round, clients, steps int) [][]step {
 	all := make([][]step, clients)
 	for i := range all {
-		//nolint:gosec // a plan is no secret, and must be made again
+		//nolint:gosec // a plan is public, and must be reproducible
 		r := rand.New(rand.NewPCG(seed, uint64(round)<<16|uint64(i)))
 		for range steps {
 			all[i] = append(all[i], randomStep(r, i))

@@ -47,7 +47,7 @@ func parseHello(b []byte) (version, files int, err error) {
 	b = b[len(magic):]
 	version, files = int(binary.BigEndian.Uint16(b)), int(binary.BigEndian.Uint16(b[2:]))
 	if files > maxFiles {
-		return version, 0, fmt.Errorf("the client announces %d descriptors", files)
+		return version, 0, fmt.Errorf("the client announced %d descriptors", files)
 	}
 	return version, files, nil
 }
@@ -63,7 +63,7 @@ func (f *Files) Take(n int) ([]*os.File, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if n > len(f.files) {
-		return nil, core.Errorf(core.KindInternal, "wire", "", "%d descriptors came, %d were announced", len(f.files), n)
+		return nil, core.Errorf(core.KindInternal, "wire", "", "received %d descriptors, expected %d", len(f.files), n)
 	}
 	taken := f.files[:n:n]
 	f.files = f.files[n:]

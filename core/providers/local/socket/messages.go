@@ -35,6 +35,8 @@ type Launch struct {
 	RootID string `json:"root_id,omitempty"`
 	// Root is the image that is the sandbox's root directory; nil is this machine's programs.
 	Root *Root `json:"root,omitempty"`
+	// NPMRegistry is the address of the package registry of npm in commands, unless a variable sets it; "" is npm's own.
+	NPMRegistry string `json:"npm_registry,omitempty"`
 	// Restore is the generation of the filesystem to start with; 0 is a new filesystem.
 	Restore int `json:"restore,omitempty"`
 	// Endless means that the sandbox has no lifetime. It overrides the spec.
@@ -45,12 +47,29 @@ type Launch struct {
 	Files string `json:"files,omitempty"`
 	// Image is a directory of VerbCheckpoint. It is complete when a Kept follows this request on the supervisor's standard
 	// input. "" is a new sandbox, and nothing follows.
-	Image        string        `json:"image,omitempty"`
+	Image string `json:"image,omitempty"`
+	// Mounts are the directories of Spec.Volumes, and the caches of a build.
+	Mounts       []Mount       `json:"mounts,omitempty"`
 	SaveInterval time.Duration `json:"save_interval,omitempty"`
 	FreezeAfter  time.Duration `json:"freeze_after,omitempty"`
 	LogLimit     int64         `json:"log_limit,omitempty"`
 	// Group is the control group that the supervisor was started in; nil is none.
 	Group *cgroup.Group `json:"group,omitempty"`
+}
+
+// Mount is a directory that the client has checked.
+type Mount struct {
+	// Source is an absolute path without links.
+	Source   string `json:"source"`
+	Target   string `json:"target"`
+	ReadOnly bool   `json:"read_only,omitempty"`
+	// CopyOnWrite is that of core.Volume.
+	CopyOnWrite bool `json:"copy_on_write,omitempty"`
+	// Device and Inode identify the directory. The supervisor mounts no other one.
+	Device uint64 `json:"device"`
+	Inode  uint64 `json:"inode"`
+	// Named means that it is a volume with a name, not a directory of the user.
+	Named bool `json:"named,omitempty"`
 }
 
 // Root is an image in the form for a supervisor. The texts come from the image, unchecked.
@@ -62,6 +81,18 @@ type Root struct {
 	// User and Workdir are for commands without their own; "" is root and /.
 	User    string `json:"user,omitempty"`
 	Workdir string `json:"workdir,omitempty"`
+	// StopSignal is for a sandbox with an entry command: "SIGQUIT". "" is SIGTERM.
+	StopSignal string `json:"stop_signal,omitempty"`
+	// Files are mounted in the sandbox.
+	Files []RootFile `json:"files,omitempty"`
+}
+
+// RootFile is a read-only file of a sandbox from an image. It is only in memory.
+type RootFile struct {
+	// Path is absolute. Mode has the permission bits.
+	Path    string `json:"path"`
+	Content []byte `json:"content"`
+	Mode    uint32 `json:"mode"`
 }
 
 // LaunchStatus is a line that a new supervisor writes to its standard output. The last one has Ready or Error.

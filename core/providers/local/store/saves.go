@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
 const (
@@ -46,18 +48,21 @@ func (s Saves) Save(write func(dir string) error) (generation int, err error) {
 	if err := os.RemoveAll(draft); err != nil {
 		return 0, err
 	}
-	err = write(draft)
+	if err := atomicfile.MkdirAll(s.dir, 0o700); err != nil {
+		return 0, err
+	}
+	err = s.writer.noted("write", draft, write(draft))
 	if err == nil {
 		s.writer.stepped()
 		err = s.writer.seal(draft)
 	}
 	if err == nil {
 		s.writer.stepped()
-		err = os.Rename(draft, final)
+		err = s.writer.noted("rename", final, os.Rename(draft, final))
 	}
 	if err == nil {
 		s.writer.stepped()
-		err = SyncDir(s.dir)
+		err = s.writer.syncDir(s.dir)
 	}
 	if err != nil {
 		return 0, errors.Join(err, os.RemoveAll(draft))
@@ -78,7 +83,7 @@ func (s Saves) trim(newest int) error {
 		}
 		s.writer.stepped()
 		if good {
-			err = errors.Join(err, os.RemoveAll(s.Dir(generation)))
+			err = errors.Join(err, s.writer.noted("remove", s.Dir(generation), os.RemoveAll(s.Dir(generation))))
 			continue
 		}
 		damage := Check(s.Dir(generation))
@@ -111,7 +116,7 @@ func (s Saves) Newest() (generation int, damage, err error) {
 	// Without an intact generation, those that were set aside are part of the damage.
 	if set, err := filepath.Glob(filepath.Join(s.dir, "*"+damagedSuffix)); err == nil {
 		for _, dir := range set {
-			found = append(found, &DamageError{dir, "it was set aside"})
+			found = append(found, &DamageError{dir, "it was damaged before"})
 		}
 	}
 	return 0, errors.Join(found...), nil

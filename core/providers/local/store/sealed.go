@@ -1,4 +1,4 @@
-//go:build linux
+//go:build unix
 
 package store
 
@@ -57,6 +57,8 @@ func IsDamage(err error) bool {
 type Writer struct {
 	// step is called between two changes of the disk, for tests that kill the process there; nil does nothing.
 	step func()
+	// note is called after each change of the disk, for tests of their order; nil does nothing.
+	note func(change, path string)
 }
 
 func (w Writer) stepped() {
@@ -64,6 +66,16 @@ func (w Writer) stepped() {
 		w.step()
 	}
 }
+
+// noted reports a change that succeeded, and returns its error.
+func (w Writer) noted(change, path string, err error) error {
+	if w.note != nil && err == nil {
+		w.note(change, path)
+	}
+	return err
+}
+
+func (w Writer) syncDir(dir string) error { return w.noted("sync", dir, SyncDir(dir)) }
 
 // WriteJSON replaces a file by v as JSON, mode 0600, and then its copy. durable waits for the disk. A killed writer
 // leaves the complete old or new content under at least one of the two names.
@@ -86,7 +98,7 @@ func (w Writer) WriteJSON(path string, v any, durable bool) error {
 		return err
 	}
 	if durable {
-		if err := SyncDir(filepath.Dir(path)); err != nil {
+		if err := w.syncDir(filepath.Dir(path)); err != nil {
 			return err
 		}
 	}
@@ -113,17 +125,17 @@ func (w Writer) replace(path string, text []byte, durable bool) (err error) {
 	}()
 	w.stepped()
 	_, err = f.Write(text)
-	if durable && err == nil {
-		err = f.Sync()
+	if err = w.noted("write", temporary, err); durable && err == nil {
+		err = w.noted("sync", temporary, f.Sync())
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	w.stepped()
-	return os.Rename(temporary, path)
+	return w.noted("rename", path, os.Rename(temporary, path))
 }
 
-// ReadJSON reads a file of WriteJSON into v. It reads the copy if the file is lost or damaged. damage then names the
+// ReadJSON reads a file of WriteJSON into v. It reads the copy if the file is missing or damaged. damage then names the
 // file. The error is fs.ErrNotExist if neither exists. It is a DamageError that names the file if neither is usable.
 func ReadJSON(path string, v any) (damage, err error) {
 	got, damage := newest(path)
@@ -138,6 +150,15 @@ func ReadJSON(path string, v any) (damage, err error) {
 
 // errIrregular means that a path is not a regular file.
 var errIrregular = errors.New("it is not a regular file")
+
+// SyncDir makes a directory's entries durable.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
 
 // OpenRegular opens a file as os.OpenFile does. It does not follow a link at path, and does not wait for a FIFO. A
 // supervisor can write to the sandbox's directory, so a compromised one could plant those for the next client.
@@ -175,7 +196,7 @@ func newest(path string) (sealed, error) {
 	other, copyErr := readSealed(path + copySuffix)
 	switch {
 	case copyErr == nil && errors.Is(err, fs.ErrNotExist):
-		return other, &DamageError{path, "the file is lost"}
+		return other, &DamageError{path, "the file is missing"}
 	case copyErr == nil:
 		return other, err
 	case errors.Is(err, fs.ErrNotExist) && !errors.Is(copyErr, fs.ErrNotExist):

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
 // draftPrefix is the prefix of entries that are being made or removed.
@@ -33,17 +35,49 @@ func (s *Store) Snapshots() *Shelf {
 	return &Shelf{s, filepath.Join(s.state, "snapshots"), "snapshot.json"}
 }
 
+// Volumes returns the shelf of volumes. Unlike other entries, a volume has a directory that sandboxes change, which is
+// VolumeData.
+func (s *Store) Volumes() *Shelf {
+	return &Shelf{s, filepath.Join(s.state, "volumes"), "volume.json"}
+}
+
+// VolumeData is the directory with the files of a volume, in the volume's directory.
+const VolumeData = "data"
+
+// VolumeDir returns the directory of a volume.
+func (s *Store) VolumeDir(name string) string { return filepath.Join(s.Volumes().dir, name) }
+
+// WithVolumes calls do while no other process creates or removes volumes, or checks their use.
+func (s *Store) WithVolumes(do func() error) error {
+	if err := os.MkdirAll(s.state, 0o700); err != nil {
+		return err
+	}
+	f, err := OpenRegular(filepath.Join(s.state, "volumes.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	if err := flock(f, unix.LOCK_EX); err != nil {
+		return err
+	}
+	return do()
+}
+
+// Venvs returns the shelf of virtual environments over this machine's programs.
+func (s *Store) Venvs() *Shelf { return &Shelf{s, filepath.Join(s.state, "venvs"), "venv.json"} }
+
 // Draft is an entry that is being made. A process that works on it holds its lock.
 type Draft struct {
 	// Dir is the draft's directory.
-	Dir   string
-	shelf *Shelf
-	lock  *os.File
+	Dir    string
+	shelf  *Shelf
+	lock   *os.File
+	writer Writer
 }
 
 // Draft makes a new draft.
 func (s *Shelf) Draft() (*Draft, error) {
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	if err := atomicfile.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
 	}
 	draft := &Draft{shelf: s}
@@ -69,7 +103,7 @@ func (s *Shelf) Draft() (*Draft, error) {
 // Publish gives the draft its name, and writes v as its description. With replace it replaces an entry of that name.
 // Otherwise such an entry is fs.ErrExist.
 func (d *Draft) Publish(name string, v any, replace bool) error {
-	if err := WriteJSON(filepath.Join(d.Dir, d.shelf.file), v, true); err != nil {
+	if err := d.writer.WriteJSON(filepath.Join(d.Dir, d.shelf.file), v, true); err != nil {
 		return err
 	}
 	final := filepath.Join(d.shelf.dir, name)
@@ -81,7 +115,7 @@ func (d *Draft) Publish(name string, v any, replace bool) error {
 	if err != nil {
 		return &fs.PathError{Op: "rename", Path: final, Err: err}
 	}
-	return SyncDir(d.shelf.dir)
+	return errors.Join(d.writer.noted("rename", final, nil), d.writer.syncDir(d.shelf.dir))
 }
 
 // Close removes a draft that was not published.
@@ -100,7 +134,7 @@ func (s *Shelf) Read(name string, v any) (dir string, err error) {
 	file := filepath.Join(dir, s.file)
 	if _, err = ReadJSON(file, v); errors.Is(err, fs.ErrNotExist) {
 		if _, statErr := os.Lstat(dir); statErr == nil {
-			err = &DamageError{file, "the file is lost"}
+			err = &DamageError{file, "the file is missing"}
 		}
 	}
 	return dir, err
@@ -141,15 +175,57 @@ func (s *Shelf) entries() ([]fs.DirEntry, error) {
 
 // Remove removes an entry. fs.ErrNotExist: there is no such entry.
 func (s *Shelf) Remove(name string) error {
-	if _, err := os.Lstat(filepath.Join(s.dir, name)); err != nil {
-		return err
-	}
-	// The entry becomes a draft first, so that Names never lists an incomplete entry. The draft's name is new, because an
-	// interrupted removal leaves its draft.
-	gone, err := os.MkdirTemp(s.dir, draftPrefix)
+	gone, err := s.Withdraw(name)
 	if err != nil {
 		return err
 	}
+	return RemoveTree(gone)
+}
+
+// Withdraw makes an entry a draft that no process works on, and returns the draft's directory. So Names never lists an
+// incomplete entry. fs.ErrNotExist: there is no such entry.
+func (s *Shelf) Withdraw(name string) (gone string, err error) {
+	if _, err := os.Lstat(filepath.Join(s.dir, name)); err != nil {
+		return "", err
+	}
+	// The draft's name is new, because an interrupted removal leaves its draft.
+	if gone, err = os.MkdirTemp(s.dir, draftPrefix); err != nil {
+		return "", err
+	}
 	err = unix.Rename(filepath.Join(s.dir, name), gone) // os.Rename does not replace an empty directory
-	return errors.Join(err, os.RemoveAll(gone))
+	if err != nil {
+		return "", errors.Join(err, os.Remove(gone))
+	}
+	return gone, nil
+}
+
+// RemoveTree removes a directory and its files, also below directories that their owner may not read or change. A
+// sandbox can make such directories in a volume.
+func RemoveTree(dir string) error {
+	if err := os.RemoveAll(dir); err == nil || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	open := []string{"."}
+	for len(open) > 0 {
+		at := open[len(open)-1]
+		open = open[:len(open)-1]
+		if err := root.Chmod(at, 0o700); err != nil {
+			return err
+		}
+		entries, err := fs.ReadDir(root.FS(), at)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if e.IsDir() {
+				open = append(open, filepath.Join(at, e.Name()))
+			}
+		}
+	}
+	return os.RemoveAll(dir)
 }

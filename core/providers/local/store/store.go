@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
 // Store is the state directory of one user.
@@ -29,6 +30,9 @@ func (s *Store) Dir(id string) string { return filepath.Join(s.state, "sandboxes
 
 // ImagesDir returns the directory of the stored images.
 func (s *Store) ImagesDir() string { return filepath.Join(s.state, "images") }
+
+// BuildDir returns the directory of the cache of builds.
+func (s *Store) BuildDir() string { return filepath.Join(s.state, "builds") }
 
 // RuntimeDir returns a sandbox's directory for sockets and gVisor's files while it runs. It is in the state directory,
 // which all clients of a user share. XDG_RUNTIME_DIR differs between logins, and disappears with the last login.
@@ -106,7 +110,7 @@ type State struct {
 
 // Create makes a sandbox's directory and takes its lock.
 func (s *Store) Create(id string) (*Lock, error) {
-	if err := os.MkdirAll(filepath.Join(s.state, "sandboxes"), 0o700); err != nil {
+	if err := atomicfile.MkdirAll(filepath.Join(s.state, "sandboxes"), 0o700); err != nil {
 		return nil, err
 	}
 	var lock *Lock
@@ -127,6 +131,14 @@ func (s *Store) Create(id string) (*Lock, error) {
 		return nil
 	})
 	return lock, err
+}
+
+// Settle makes the directory of a sandbox durable, with its entries and its name. After a loss of power, the sandbox's
+// durable files can be found.
+func (s *Store) Settle(id string) error {
+	return errors.Join(
+		SyncDir(s.Dir(id)), SyncDir(filepath.Dir(s.Dir(id))), s.withNames(SyncDir),
+	)
 }
 
 // ErrLocked means that another process holds the sandbox's lock.
@@ -462,7 +474,7 @@ func (s *Store) Names() (map[string]string, error) {
 
 func (s *Store) withNames(do func(dir string) error) error {
 	dir := filepath.Join(s.state, "names")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := atomicfile.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
@@ -474,15 +486,6 @@ func (s *Store) withNames(do func(dir string) error) error {
 		return err
 	}
 	return do(dir)
-}
-
-// SyncDir makes a directory's entries durable.
-func SyncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // ValidID reports whether id can be a directory of the store.

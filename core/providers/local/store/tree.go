@@ -33,7 +33,7 @@ func (w Writer) seal(dir string) error {
 		case err != nil:
 			return err
 		case entry.IsDir():
-			return SyncDir(path)
+			return w.syncDir(path)
 		case path == dir:
 			return fmt.Errorf("%s cannot be sealed: it is not a directory", path)
 		case !entry.Type().IsRegular():
@@ -46,7 +46,7 @@ func (w Writer) seal(dir string) error {
 		s, err := measure(path, true)
 		s.Name = name
 		sums = append(sums, s)
-		return err
+		return w.noted("sync", path, err)
 	})
 	if err != nil {
 		return err
@@ -65,13 +65,13 @@ func Check(dir string) error {
 	var sums []sum
 	if _, err := ReadJSON(list, &sums); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return &DamageError{list, "the file is lost"}
+			return &DamageError{list, "the file is missing"}
 		}
 		return err
 	}
 	for _, want := range sums {
 		if !filepath.IsLocal(want.Name) {
-			return &DamageError{list, fmt.Sprintf("it lists %q", want.Name)}
+			return &DamageError{list, fmt.Sprintf("it has the invalid name %q", want.Name)}
 		}
 		path := filepath.Join(dir, want.Name)
 		have, err := measure(path, false)
@@ -79,7 +79,7 @@ func Check(dir string) error {
 		case errors.Is(err, errIrregular):
 			return &DamageError{path, errIrregular.Error()}
 		case errors.Is(err, fs.ErrNotExist):
-			return &DamageError{path, "the file is lost"}
+			return &DamageError{path, "the file is missing"}
 		case err != nil:
 			return err
 		case have.Size != want.Size:

@@ -58,9 +58,9 @@ func printable(text string) bool {
 
 func unprintable() error {
 	return core.Errorf(core.KindUsage, "modal", "",
-		"the token's id or secret has a character that no token has, such as a line's end").
+		"the token's id or secret has an invalid character, such as a line break").
 		WithHint(
-			"see what MODAL_TOKEN_ID, MODAL_TOKEN_SECRET and the profile have; sb login modal takes the secret from a file",
+			"check MODAL_TOKEN_ID, MODAL_TOKEN_SECRET and the profile; sb login modal reads the secret from a file",
 		)
 }
 
@@ -108,7 +108,7 @@ func FindAccount(lookup func(string) (string, bool)) Account {
 	case account.Err != nil:
 	case (id != "" || secret != "") && oauth:
 		account.Err = core.Errorf(core.KindUsage, "modal", "",
-			"there are a Modal token and OAuth credentials, and only one of them can be").
+			"both a Modal token and OAuth credentials are set, and only one is allowed").
 			WithHint(
 				"unset the MODAL_OAUTH_* variables, or MODAL_TOKEN_ID and MODAL_TOKEN_SECRET; a profile counts, too: %s",
 				account.File,
@@ -149,7 +149,7 @@ func readProfile(file, name string) (string, profile, error) {
 			e = core.Errorf(core.KindUsage, "modal", file, "Modal's configuration file is not valid TOML in line %d",
 				row)
 		}
-		return name, profile{}, e.WithHint("mend the file, or move it away and run: sb login modal")
+		return name, profile{}, e.WithHint("correct the file, or move it away and run: sb login modal")
 	}
 	if name == "" {
 		for candidate, p := range profiles {

@@ -27,9 +27,9 @@ func Classify(op, subject string, err error) error {
 	case core.KindUnauthorized:
 		return e.WithHint("check the token: sb login modal")
 	case core.KindUnavailable:
-		return e.WithHint("is the network up? Modal's state is at https://status.modal.com")
+		return e.WithHint("check the network, and Modal's state at https://status.modal.com")
 	case core.KindExhausted:
-		return e.WithHint("ask for less or another GPU, or try again later")
+		return e.WithHint("request less or another GPU, or try again later")
 	case core.KindInternal, core.KindUsage, core.KindNotFound, core.KindConflict, core.KindUnsupported, core.KindTimeout,
 		core.KindCanceled:
 	}

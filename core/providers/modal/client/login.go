@@ -51,8 +51,8 @@ func (l Login) Do(ctx context.Context) (string, error) {
 	}
 	if _, kept, err := readProfile(l.File, l.Profile); err == nil && kept.oauth() {
 		return "", core.Errorf(core.KindConflict, "modal.login", l.File,
-			"the profile %q has OAuth credentials, and a token beside them would count for nothing", l.Profile).
-			WithHint("keep the token under another name: --profile NAME")
+			"the profile %q has OAuth credentials, and Modal would ignore a token beside them", l.Profile).
+			WithHint("store the token under another name: --profile NAME")
 	}
 	return l.Profile, l.write()
 }
@@ -97,7 +97,7 @@ func (l Login) edit(old string) (string, error) {
 	var want map[string]any
 	if toml.Unmarshal([]byte(old), &want) != nil {
 		return "", core.Errorf(core.KindConflict, "modal.login", l.File,
-			"Modal's configuration file is not valid TOML").WithHint("mend it or move it away")
+			"Modal's configuration file is not valid TOML").WithHint("correct it or move it away")
 	}
 	if want == nil {
 		want = map[string]any{}

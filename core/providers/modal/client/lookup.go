@@ -57,7 +57,7 @@ func (l *Lookups) Secret(ctx context.Context, name string) (*sdk.Secret, error) 
 		}
 		if kind, text := KindOf(err); kind == core.KindNotFound {
 			return "", core.Errorf(kind, "modal.launch", name, "%s",
-				text).WithHint("Modal has to keep it: sb secret create %s KEY --provider modal", name)
+				text).WithHint("store it at Modal first: sb secret create %s KEY --provider modal", name)
 		}
 		return "", err
 	})

@@ -3,6 +3,7 @@ package files
 import (
 	"archive/tar"
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -12,15 +13,19 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/agent/guest"
 )
 
 // packTree writes a tar archive of $p, whose names begin with its last element. It accepts GNU tar's exit code 1, for
-// files that changed during the read.
+// files that changed during the read. tar leaves sockets out, so their names come first, each ended by a NUL byte; an
+// empty name ends them.
 const packTree = unescape + `
 [ -e "$p" ] || [ -L "$p" ] || exit 20
-command -v tar >/dev/null || exit 27
+command -v tar >/dev/null && command -v find >/dev/null || exit 27
 d=${p%/*}; b=${p##*/}
 cd "${d:-/}" || exit 23
+find "./$b" -type s -exec sh -c 'for s; do printf "%s\0" "$s"; done' sh {} + 2>/dev/null
+printf '\0'
 if tar --format=pax --version >/dev/null 2>&1; then
 	tar --format=pax -cf - -- "${b:-.}"; c=$?
 	[ "$c" -le 1 ] || exit 19
@@ -88,7 +93,46 @@ func (f *Files) Export(ctx context.Context, id, name string) (io.ReadCloser, err
 	if errors.Is(err, errNoTar) || errors.Is(err, errNoShell) {
 		return f.exportFiles(ctx, id, name)
 	}
-	return content, err
+	if err != nil {
+		return nil, err
+	}
+	archive := bufio.NewReaderSize(content, copyBlock)
+	sockets, err := socketEntries(archive)
+	if err != nil {
+		return nil, errors.Join(core.Wrap("modal.export", name, err), content.Close())
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(sockets), archive), content}, nil
+}
+
+// maxSockets bounds the names of sockets in an export, in bytes.
+const maxSockets = 1 << 20
+
+// socketEntries reads the names that packTree writes before the archive, and returns entries for them.
+func socketEntries(r *bufio.Reader) ([]byte, error) {
+	var archive bytes.Buffer
+	out := tar.NewWriter(&archive)
+	for size := 0; size < maxSockets; {
+		name, err := r.ReadSlice(0)
+		if errors.Is(err, io.EOF) {
+			return nil, archiveError(io.ErrUnexpectedEOF)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(name) == 1 {
+			return archive.Bytes(), out.Flush()
+		}
+		size += len(name)
+		if err := out.WriteHeader(&tar.Header{
+			Name: path.Clean(string(name[:len(name)-1])), Typeflag: guest.TypeSocket, Format: tar.FormatPAX,
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return nil, core.Errorf(core.KindExhausted, "", "", "it has too many sockets")
 }
 
 // Import implements core.FileSystem. The image's tar unpacks the archive in a temporary directory, and the complete
@@ -112,7 +156,7 @@ func (f *Files) Import(ctx context.Context, id, dir string, archive io.Reader, o
 		}
 		return err
 	}
-	sendErr := o.Send(func(to io.Writer) error { return repack(to, newEntries(archive)) })
+	sendErr := o.Send(ctx, func(to io.Writer) error { return repack(to, newEntries(archive)) })
 	err = o.end(ctx, scriptVerdict)
 	if sendErr != nil {
 		err = core.Wrap("modal.import", dir, sendErr)
@@ -257,7 +301,7 @@ func refusedEntry(name string) error {
 // archiveError distinguishes damage in an archive from failures of its stream.
 func archiveError(err error) error {
 	if errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return core.Errorf(core.KindUsage, "modal.import", "", "the archive is damaged or breaks off: %w", err)
+		return core.Errorf(core.KindUsage, "modal.import", "", "the archive is damaged or incomplete: %w", err)
 	}
 	return err
 }

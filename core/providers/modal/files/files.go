@@ -204,18 +204,10 @@ func (f *Files) upload(ctx context.Context, id, subject, temp string, content io
 	if err != nil {
 		return err
 	}
-	sent := make(chan error, 1)
-	go func() {
-		sent <- o.Send(func(to io.Writer) error {
-			_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{content}, make([]byte, copyBlock))
-			return err
-		})
-	}()
-	var sendErr error
-	select {
-	case sendErr = <-sent:
-	case <-ctx.Done(): // do not wait for content that blocks
-	}
+	sendErr := o.Send(ctx, func(to io.Writer) error {
+		_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{content}, make([]byte, copyBlock))
+		return err
+	})
 	err = o.end(ctx, toolVerdict)
 	if sendErr != nil {
 		return core.Wrap("modal.write", subject, sendErr)

@@ -84,7 +84,7 @@ func (o *Operation) Wait(ctx context.Context) (core.Exit, error) {
 		_ = o.process.Close()
 		if o.err == nil && o.process.Cut() {
 			o.err = core.Errorf(core.KindUnavailable, "modal."+o.op, o.subject,
-				"the answer had no end, so it may not be whole").WithHint("try again")
+				"the answer has no end mark and may be incomplete").WithHint("try again")
 		}
 	})
 	return o.exit, o.err
@@ -158,14 +158,24 @@ func (o *Operation) end(ctx context.Context, verdict Verdict) error {
 func (o *Operation) Complaints() string { return string(o.complaints.text) }
 
 // Send writes the body and its end. The program also gets the end after a failure, but then its result is not used.
-func (o *Operation) Send(body func(io.Writer) error) error {
-	err := body(o.in)
-	_ = o.in.Close()
-	// A broken pipe is the operation's own failure, which Wait returns.
-	if errors.Is(err, io.ErrClosedPipe) {
+// When ctx ends, Send returns nil while body may still wait for its content, and Wait returns the error.
+func (o *Operation) Send(ctx context.Context, body func(io.Writer) error) error {
+	sent := make(chan error, 1)
+	go func() {
+		err := body(o.in)
+		_ = o.in.Close()
+		// A broken pipe is the operation's own failure, which Wait returns.
+		if errors.Is(err, io.ErrClosedPipe) {
+			err = nil
+		}
+		sent <- err
+	}()
+	select {
+	case err := <-sent:
+		return err
+	case <-ctx.Done():
 		return nil
 	}
-	return err
 }
 
 // limitedBuffer keeps the first 64 KiB of its input.

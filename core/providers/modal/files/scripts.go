@@ -127,7 +127,7 @@ func scriptVerdict(op, subject string, exit core.Exit, complaints []byte) error 
 		return is(core.KindConflict, "it is a directory")
 	case exitNotDirectory:
 		return is(core.KindConflict,
-			"it is in the way: neither a regular file nor a directory, or not where one is needed")
+			"the path has the wrong type: expected a regular file or a directory")
 	case exitPermission:
 		return is(core.KindUnauthorized, "permission denied")
 	case exitExists:
@@ -140,7 +140,7 @@ func scriptVerdict(op, subject string, exit core.Exit, complaints []byte) error 
 		return errNoTar
 	case exitMounted:
 		return is(core.KindConflict,
-			"another file system is mounted there or below, and what is mounted is not removed")
+			"a file system is mounted there or below, and mounts are not removed")
 	case 126, 127:
 		return errNoShell
 	}
@@ -162,7 +162,7 @@ func (f *Files) script(ctx context.Context, id, op, name, verb string, args ...s
 
 // shellInfos parses the output of the script's stat and list. It has three texts for each file, and each ends with NUL.
 func shellInfos(op, name string, text []byte) ([]core.FileInfo, error) {
-	damaged := core.Errorf(core.KindInternal, "modal."+op, name, "the sandbox's stat answered something else")
+	damaged := core.Errorf(core.KindInternal, "modal."+op, name, "the sandbox's stat sent an invalid answer")
 	fields := bytes.Split(text, []byte{0})
 	if len(fields)%3 != 1 {
 		return nil, damaged

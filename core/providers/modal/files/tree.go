@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -93,6 +94,8 @@ func (w *treeWriter) entries(ctx context.Context, in *entries) error {
 			if err := w.link(ctx, h, target); err != nil {
 				return err
 			}
+		case h.Typeflag == tar.TypeFifo:
+			w.start(ctx, func() error { return w.pipe(ctx, h.FileInfo().Mode().Perm(), target) })
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -128,6 +131,19 @@ func (w *treeWriter) link(ctx context.Context, h *tar.Header, target string) err
 	}
 	_, err := w.files.programs.Answer(ctx, w.id, "import", target,
 		scriptArgv(makeLink, "link", target, escapePath(to), flag(symbolic)), scriptVerdict)
+	return err
+}
+
+// makePipe creates a named pipe with the image's mkfifo. Arguments: verb, the pipe, its mode.
+const makePipe = unescape + `
+[ -d "$p" ] && [ ! -L "$p" ] && exit 21
+rm -f -- "$p" || exit 19
+mkfifo -m "$3" -- "$p" || exit 19
+`
+
+func (w *treeWriter) pipe(ctx context.Context, mode fs.FileMode, target string) error {
+	_, err := w.files.programs.Answer(ctx, w.id, "import", target,
+		scriptArgv(makePipe, "pipe", target, strconv.FormatUint(uint64(mode), 8)), scriptVerdict)
 	return err
 }
 

@@ -186,7 +186,7 @@ func (c *command) write(offset uint64, data []byte, eof bool) error {
 		c.written += uint64(n) //nolint:gosec // not negative
 		data = data[n:]
 		if err != nil {
-			return status.Error(codes.FailedPrecondition, "the command does not read any more")
+			return status.Error(codes.FailedPrecondition, "the command no longer reads")
 		}
 	}
 	if eof && !c.closed {

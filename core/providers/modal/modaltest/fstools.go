@@ -282,6 +282,14 @@ func unixMode(mode fs.FileMode) uint32 {
 		return bits | 0o120000
 	case mode.IsRegular():
 		return bits | 0o100000
+	case mode&fs.ModeNamedPipe != 0:
+		return bits | 0o010000
+	case mode&fs.ModeSocket != 0:
+		return bits | 0o140000
+	case mode&fs.ModeCharDevice != 0:
+		return bits | 0o020000
+	case mode&fs.ModeDevice != 0:
+		return bits | 0o060000
 	}
 	return bits
 }

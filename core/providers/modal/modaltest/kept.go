@@ -78,7 +78,7 @@ func (s *Server) pack(ctx context.Context, i *image) (path string, err error) {
 	differ, ok := s.opts.Backend.(core.Differ)
 	if !ok {
 		return "", core.Errorf(
-			core.KindUnsupported, "modal.serve", s.opts.Backend.Name(), "the backend does not tell what changed",
+			core.KindUnsupported, "modal.serve", s.opts.Backend.Name(), "the backend does not report changes",
 		)
 	}
 	changes, err := differ.Diff(ctx, box.ID)

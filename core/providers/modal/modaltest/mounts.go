@@ -84,7 +84,7 @@ func (s *Server) checkMounts(d *pb.Sandbox) error {
 	for _, mount := range d.GetCloudBucketMounts() {
 		if s.opts.Buckets[mount.GetBucketName()] == "" {
 			return status.Errorf(
-				codes.NotFound, "Bucket '%s' not found: this server has folders for buckets, and none of that name",
+				codes.NotFound, "Bucket '%s' not found: add it to this server with --bucket NAME=DIR",
 				mount.GetBucketName(),
 			)
 		}

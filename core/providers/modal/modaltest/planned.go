@@ -26,7 +26,7 @@ func ParseFault(text string) (PlannedFault, error) {
 	}
 	method, rest, _ := strings.Cut(text, "=")
 	words := strings.Split(rest, ",")
-	fault, times := Fault{Message: "a fault that was asked for"}, 1
+	fault, times := Fault{Message: "an injected fault"}, 1
 	if err := fault.Code.UnmarshalJSON([]byte(strconv.Quote(words[0]))); err != nil || method == "" ||
 		fault.Code == codes.OK {
 		return wrong("it needs an RPC and a status")

@@ -17,7 +17,7 @@ import (
 func TestParseFault(t *testing.T) {
 	got, err := modaltest.ParseFault("SandboxCreateV2=RESOURCE_EXHAUSTED,times=2,retry-after=1500ms")
 	fault := modaltest.Fault{
-		Code: codes.ResourceExhausted, Message: "a fault that was asked for", RetryAfter: 1500 * time.Millisecond,
+		Code: codes.ResourceExhausted, Message: "an injected fault", RetryAfter: 1500 * time.Millisecond,
 	}
 	if diff := cmp.Diff(
 		modaltest.PlannedFault{Method: "SandboxCreateV2", Faults: []modaltest.Fault{fault, fault}}, got,

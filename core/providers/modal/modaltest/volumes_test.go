@@ -107,7 +107,7 @@ func TestBuckets(t *testing.T) {
 	_, err := r.client.Sandboxes.Create(
 		t.Context(), r.app, r.image, &sdk.SandboxCreateParams{CloudBucketMounts: bucket("none", "part/", false)},
 	)
-	if err == nil || !strings.Contains(err.Error(), "none of that name") {
+	if err == nil || !strings.Contains(err.Error(), "--bucket NAME=DIR") {
 		t.Errorf("an unknown bucket: %v", err)
 	}
 }

@@ -3,5 +3,6 @@
 // inside its inode, because gVisor cannot map such a file into memory. Hard links share an inode. Blocks of zeros use
 // no disk space.
 //
-// It imports the standard library and golang.org/x/sys. Start with Create in writer.go.
+// It reads only files that it wrote itself. It imports the standard library and golang.org/x/sys. Start with Create in
+// writer.go.
 package erofs

@@ -43,9 +43,11 @@ type Node struct {
 	rdev     uint32
 	mtime    int64
 	nsec     uint32
-	// links counts names, and for a directory also the subdirectories.
+	// links counts names.
 	links uint32
-	size  int64
+	// subdirs counts the directories of a directory. plan sets it.
+	subdirs uint32
+	size    int64
 	// block is the first block of the data.
 	block  uint32
 	target string
@@ -88,6 +90,17 @@ func (n *Node) IsFile() bool { return n.mode&TypeMask == TypeFile }
 // Target returns the target of a symbolic link, and whether n is one.
 func (n *Node) Target() (string, bool) { return n.target, n.mode&TypeMask == TypeLink }
 
+// Attr returns the attributes.
+func (n *Node) Attr() Attr {
+	return Attr{
+		Mode: n.mode, UID: n.uid, GID: n.gid, Target: n.target, Major: n.rdev >> 8 & 0xfff,
+		Minor: n.rdev&0xff | n.rdev>>12&^0xff, ModTime: time.Unix(n.mtime, int64(n.nsec)),
+	}
+}
+
+// Size returns the size of a regular file in bytes.
+func (n *Node) Size() int64 { return n.size }
+
 // Linked reports whether n has a name.
 func (n *Node) Linked() bool { return n.links > 0 }
 
@@ -101,6 +114,21 @@ func (n *Node) Children(yield func(name string, child *Node) bool) {
 			return
 		}
 	}
+}
+
+// Swap replaces the entry of a directory and returns the old one. nil is none.
+func (n *Node) Swap(name string, child *Node) (old *Node) {
+	old = n.children[name]
+	if child == nil {
+		delete(n.children, name)
+	} else {
+		n.children[name] = child
+		child.links++
+	}
+	if old != nil {
+		old.links--
+	}
+	return old
 }
 
 // Add gives child a name in the directory n. It returns fs.ErrExist if there is an entry of that name.

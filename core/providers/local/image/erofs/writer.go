@@ -36,7 +36,9 @@ type Writer struct {
 
 	out *os.File
 	// end is the next free byte, at the start of a block.
-	end    int64
+	end int64
+	// meta is where Finish began to write, or 0. The next change of the file overwrites that part.
+	meta   int64
 	buffer []byte
 }
 
@@ -47,8 +49,34 @@ func Create(out *os.File) *Writer {
 	return &Writer{Root: root, out: out, end: blockSize, buffer: make([]byte, bufferSize)}
 }
 
+// Reopen returns a writer that changes a complete file system. The file is unusable until the next Finish. The caller
+// closes the file. The error is ErrDamaged if Create and Finish did not write the file.
+func Reopen(out *os.File) (*Writer, error) {
+	root, meta, err := read(out)
+	if err != nil {
+		return nil, err
+	}
+	root.links = 1
+	return &Writer{Root: root, out: out, end: meta, meta: meta, buffer: make([]byte, bufferSize)}, nil
+}
+
+// Content returns the content of a regular file.
+func (w *Writer) Content(n *Node) *io.SectionReader { return Content(w.out, n) }
+
+// unfinish frees the part that Finish wrote.
+func (w *Writer) unfinish() error {
+	if w.meta == 0 {
+		return nil
+	}
+	w.end, w.meta = w.meta, 0
+	return w.out.Truncate(w.end) // append leaves out zeros
+}
+
 // File returns a regular file with the content of r. After an error, content that was read before it remains unused.
 func (w *Writer) File(attr Attr, r io.Reader) (*Node, error) {
+	if err := w.unfinish(); err != nil {
+		return nil, err
+	}
 	start := w.end
 	var size int64
 	for {
@@ -100,6 +128,13 @@ func isZero(block []byte) bool {
 	return len(block) == 0 || block[0] == 0 && bytes.Equal(block[1:], block[:len(block)-1])
 }
 
+// Free frees the disk space of a file without a name, and of all below it.
+func (w *Writer) Free(n *Node) {
+	holder := NewNode(Attr{Mode: TypeDir})
+	holder.Swap("n", n)
+	w.Remove(holder, "n")
+}
+
 // Remove removes an entry of a directory with all below it, and returns the number of removed inodes. It frees the disk
 // space of files without a name, if the output's file system supports that.
 func (w *Writer) Remove(dir *Node, name string) int {
@@ -115,16 +150,20 @@ func (w *Writer) Remove(dir *Node, name string) int {
 	if child.links--; child.links > 0 {
 		return gone
 	}
-	if child.size > 0 {
+	if child.IsFile() && child.size > 0 {
 		punch(w.out, int64(child.block)<<blockBits, (child.size+blockSize-1)&^(blockSize-1))
 	}
 	return gone + 1
 }
 
 // Finish writes the inodes, the directories and the superblock. It does not wait for the disk. id becomes the UUID of
-// the file system.
+// the file system. More changes and another Finish may follow.
 func (w *Writer) Finish(id [16]byte) error {
+	if err := w.unfinish(); err != nil {
+		return err
+	}
 	plan := &plan{}
+	forget(w.Root)
 	plan.add(w.Root, w.Root)
 	meta := w.end
 	if err := w.writeNodes(plan, meta); err != nil {
@@ -137,7 +176,16 @@ func (w *Writer) Finish(id [16]byte) error {
 	if err := w.out.Truncate(w.end); err != nil {
 		return err
 	}
+	w.meta = meta
 	return w.writeSuper(plan, meta, id)
+}
+
+// forget removes the positions of an earlier plan.
+func forget(n *Node) {
+	n.nid, n.order = 0, nil
+	for _, child := range n.children {
+		forget(child)
+	}
 }
 
 // writeSuper writes the first block.
@@ -180,11 +228,11 @@ func (p *plan) add(n, parent *Node) {
 	if n.IsDir() {
 		n.order = make([]string, 0, len(n.children)+2)
 		n.order = append(n.order, ".", "..")
-		n.links = 2
+		n.subdirs = 0
 		for name, child := range n.children {
 			n.order = append(n.order, name)
 			if child.IsDir() {
-				n.links++
+				n.subdirs++
 			}
 		}
 		slices.Sort(n.order)
@@ -287,7 +335,11 @@ func (n *Node) inode(number uint32) []byte {
 	le.PutUint32(b[28:], n.gid)
 	le.PutUint64(b[32:], uint64(n.mtime)) //nolint:gosec // it is positive
 	le.PutUint32(b[40:], n.nsec)
-	le.PutUint32(b[44:], n.links)
+	links := n.links
+	if n.IsDir() {
+		links = 2 + n.subdirs
+	}
+	le.PutUint32(b[44:], links)
 	return b
 }
 

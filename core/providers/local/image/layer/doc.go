@@ -4,6 +4,7 @@
 // foreign input, so Limits bound its use of memory, disk and time.
 //
 // Extended attributes, including file capabilities, are left out: gVisor cannot read them from an EROFS file.
+// Tree.Extended names the files that had some.
 //
 // It imports core, package erofs and the library that decompresses. Start with Tree.Apply in tree.go.
 package layer

@@ -44,6 +44,8 @@ type Tree struct {
 	names   int64
 	// facts has an entry for each directory.
 	facts map[*erofs.Node]*facts
+	// extended has the files with extended attributes in their entries. Some may have been removed.
+	extended map[*erofs.Node]bool
 }
 
 // facts has the data of a directory that the rules of layers need.
@@ -58,12 +60,80 @@ type facts struct {
 
 // New returns an empty tree. Its content goes into out, a new file. meter counts the content that Apply reads.
 func New(out *os.File, limits Limits, meter *Meter) *Tree {
-	t := &Tree{out: erofs.Create(out), limits: limits, meter: meter, facts: map[*erofs.Node]*facts{}}
+	t := &Tree{
+		out: erofs.Create(out), limits: limits, meter: meter, facts: map[*erofs.Node]*facts{},
+		extended: map[*erofs.Node]bool{},
+	}
 	t.facts[t.out.Root] = &facts{parent: t.out.Root}
 	return t
 }
 
-// Finish completes the file. It does not wait for the disk.
+// Reopen returns the tree of a file that Finish completed, as the lowest layer of a new tree. The file is unusable
+// until the next Finish.
+func Reopen(out *os.File, limits Limits, meter *Meter) (*Tree, error) {
+	w, err := erofs.Reopen(out)
+	if err != nil {
+		return nil, err
+	}
+	t := &Tree{
+		out: w, limits: limits, meter: meter, layer: 1, facts: map[*erofs.Node]*facts{}, extended: map[*erofs.Node]bool{},
+	}
+	t.known(w.Root, w.Root, 0)
+	return t, nil
+}
+
+// known adds the facts of directories that were read from a file.
+func (t *Tree) known(dir, parent *erofs.Node, depth int) {
+	t.facts[dir] = &facts{parent: parent, depth: depth}
+	for _, child := range dir.Children {
+		t.inodes++
+		if child.IsDir() {
+			t.known(child, dir, depth+1)
+		}
+	}
+}
+
+// Root returns the root directory. The caller must not change it.
+func (t *Tree) Root() *erofs.Node { return t.out.Root }
+
+// Content returns the content of a regular file.
+func (t *Tree) Content(n *erofs.Node) *io.SectionReader { return t.out.Content(n) }
+
+// File stores the content of a regular file that Mount shows.
+func (t *Tree) File(attr erofs.Attr, content io.Reader) (*erofs.Node, error) {
+	return t.out.File(attr, content)
+}
+
+// Mount shows a file or a directory at a path in the place of what is there, until unmount. Nothing but Finish may be
+// called in between. It follows symbolic links.
+func (t *Tree) Mount(path string, node *erofs.Node) (unmount func(), err error) {
+	name, err := erofs.Canonical(t.out.Root, path)
+	if err != nil || name == "" {
+		return nil, refused(path, "nothing can be mounted there")
+	}
+	at, parts := t.out.Root, strings.Split(name, "/")
+	for len(parts) > 1 && at.Child(parts[0]) != nil {
+		at, parts = at.Child(parts[0]), parts[1:]
+	}
+	if !at.IsDir() {
+		return nil, refused(path, "nothing can be mounted there")
+	}
+	// The missing directories are part of the mount.
+	for i := len(parts) - 1; i > 0; i-- {
+		dir := erofs.NewNode(erofs.Attr{Mode: erofs.TypeDir | 0o755})
+		if err := dir.Add(parts[i], node); err != nil {
+			return nil, err
+		}
+		node = dir
+	}
+	old := at.Swap(parts[0], node)
+	return func() {
+		at.Swap(parts[0], old)
+		t.out.Free(node)
+	}, nil
+}
+
+// Finish completes the file. It does not wait for the disk. Apply may be called after it, and then Finish again.
 func (t *Tree) Finish(id [16]byte) error { return t.out.Finish(id) }
 
 // Apply applies the next layer, a tar archive. KindUsage: the archive is damaged or hostile, and the subject is the
@@ -123,11 +193,12 @@ func (t *Tree) entry(header *tar.Header, content io.Reader) error {
 	}
 	if len(parts) == 0 {
 		if header.Typeflag != tar.TypeDir {
-			return refused(header.Name, "the entry has the name of the root directory and is none")
+			return refused(header.Name, "the entry is named like the root directory and is not a directory")
 		}
 		attr, err := attributes(header)
 		if err == nil {
 			t.out.Root.Set(attr)
+			t.note(t.out.Root, header)
 		}
 		return err
 	}
@@ -203,7 +274,7 @@ func (t *Tree) directory(entry string, parts []string) (*erofs.Node, error) {
 		case next.IsDir():
 			at = next
 		case !isLink:
-			return nil, refused(entry, "the entry lies below %q, which is no directory", part)
+			return nil, refused(entry, "the entry is below %q, which is not a directory", part)
 		default:
 			if links++; links > maxLinks {
 				return nil, refused(entry, "the entry leads through more than %d symbolic links", maxLinks)
@@ -339,6 +410,7 @@ func (t *Tree) place(dir *erofs.Node, name string, header *tar.Header, content i
 	}
 	if header.Typeflag == tar.TypeDir && there != nil && there.IsDir() {
 		there.Set(attr)
+		t.note(there, header)
 		t.mark(t.facts[dir], name)
 		return nil
 	}
@@ -352,6 +424,7 @@ func (t *Tree) place(dir *erofs.Node, name string, header *tar.Header, content i
 			return err
 		}
 	}
+	t.note(node, header)
 	return t.add(dir, name, node, header.Name)
 }
 
@@ -384,14 +457,14 @@ func (c *counter) Read(p []byte) (int, error) {
 func (t *Tree) link(dir *erofs.Node, name string, header *tar.Header) error {
 	parts, err := split(header.Linkname)
 	if err != nil || len(parts) == 0 {
-		return refused(header.Name, "the entry is a hard link to %q, which is no file of the image", header.Linkname)
+		return refused(header.Name, "the entry is a hard link to %q, which is not a file of the image", header.Linkname)
 	}
 	target, err := t.find(header.Name, parts)
 	if err != nil {
 		return err
 	}
 	if target == nil || target.IsDir() {
-		return refused(header.Name, "the entry is a hard link to %q, which is no file of the image", header.Linkname)
+		return refused(header.Name, "the entry is a hard link to %q, which is not a file of the image", header.Linkname)
 	}
 	if dir.Child(name) == target {
 		t.mark(t.facts[dir], name)

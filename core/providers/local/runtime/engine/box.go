@@ -57,26 +57,34 @@ func Start(ctx context.Context, c Config) (_ *Box, err error) {
 	if err := box.create(); err != nil {
 		return nil, err
 	}
+	if err := box.run(ctx); err != nil {
+		return nil, err
+	}
+	return box, nil
+}
+
+// run starts the sandbox in gVisor's processes, which create has started.
+func (b *Box) run(ctx context.Context) error {
 	// The sentry waits for a gofer without end if the gofer dies while the sandbox starts.
-	box.wait.Go(box.endWithGofer)
-	begin := box.begin
-	if c.Image != nil {
-		begin = box.goOn
+	b.wait.Go(b.endWithGofer)
+	begin := b.begin
+	if b.config.Image != nil {
+		begin = b.goOn
 	}
 	if err := begin(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	if err := box.limit(); err != nil {
-		return nil, err
+	if err := b.limit(); err != nil {
+		return err
 	}
-	if err := box.hold(); err != nil {
-		return nil, err
+	if err := b.hold(); err != nil {
+		return err
 	}
-	box.wait.Go(func() {
-		defer close(box.done)
-		awaitExit(box.SandboxPID())
+	b.wait.Go(func() {
+		defer close(b.done)
+		awaitExit(b.SandboxPID())
 	})
-	return box, nil
+	return nil
 }
 
 // endWithGofer kills the sentry when the gofer has ended. Without a gofer the sentry runs, but can open no files.
@@ -86,9 +94,12 @@ func (b *Box) endWithGofer() {
 	_ = signal(unix.SIGKILL, sentry) // it is a child of this process
 }
 
-// hold opens files that are needed later, because opening them needs privileges. It unmounts the view: the gofer has
-// its own mount.
+// hold opens files that are needed later, because opening them needs privileges. It unmounts the view and the volumes:
+// the gofer has its own mounts.
 func (b *Box) hold() error {
+	if err := b.config.detachVolumes(); err != nil {
+		return err
+	}
 	overlay, err := openOverlay(b.SandboxPID(), b.config.OverlayDir)
 	if err != nil {
 		return err
@@ -109,10 +120,11 @@ func (b *Box) hold() error {
 // below returns the files below the writable layer: the image, or the view of the machine. The result is valid during a
 // call, because Stop waits for all calls before it closes either.
 func (b *Box) below() lower {
+	view := hostLower(filepath.Join("/proc/self/fd", strconv.Itoa(int(b.view.Fd()))))
 	if b.image != nil {
-		return b.image
+		return withCopied{b.image, b.config.copied(), view}
 	}
-	return hostLower(filepath.Join("/proc/self/fd", strconv.Itoa(int(b.view.Fd()))))
+	return view
 }
 
 // configureGVisor sets gVisor's global state in this process.
@@ -146,8 +158,14 @@ func (b *Box) create() error {
 		if err := b.image.check(); err != nil {
 			return err
 		}
+		if err := c.checkCopied(b.image); err != nil {
+			return err
+		}
 	}
 	if err := build(root, c); err != nil {
+		return err
+	}
+	if err := c.attachVolumes(); err != nil {
 		return err
 	}
 	if b.guest, err = os.Open(c.Guest); err != nil {
@@ -165,7 +183,7 @@ func (b *Box) create() error {
 		return err
 	}
 	spec := c.spec(root)
-	bundle, err := writeBundle(c.Dir, spec, c.Limits.Memory)
+	bundle, err := writeBundle(c.Dir, spec, c.Limits)
 	if err != nil {
 		return err
 	}
@@ -349,6 +367,7 @@ func (b *Box) abandon() {
 		_ = b.container.Destroy()
 	}
 	b.wait.Wait()
+	_ = b.config.detachVolumes()
 	b.remove()
 }
 
@@ -365,7 +384,7 @@ func (b *Box) remove() {
 	if b.view == nil {
 		_ = unix.Unmount(filepath.Join(b.config.Dir, "root"), unix.MNT_DETACH)
 	}
-	for _, name := range []string{"root", bundlePrefix + strconv.FormatInt(b.config.Limits.Memory, 10), "state"} {
+	for _, name := range []string{"root", bundleName(b.config.Limits), "state"} {
 		_ = os.RemoveAll(filepath.Join(b.config.Dir, name))
 	}
 }
@@ -383,7 +402,7 @@ func (b *Box) Thaw() error { return signal(unix.SIGCONT, b.processes[0]) }
 func signal(sig unix.Signal, processes ...*os.Process) error {
 	for _, process := range processes {
 		if err := process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			return fmt.Errorf("signalling the sandbox: %w", err)
+			return fmt.Errorf("signaling the sandbox: %w", err)
 		}
 	}
 	return nil

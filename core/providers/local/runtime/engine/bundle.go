@@ -4,6 +4,7 @@ package engine
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"gvisor.dev/gvisor/runsc/flag"
 
 	"github.com/seed-0724f904/sb/core/agent/guest"
+	"github.com/seed-0724f904/sb/core/providers/local/runtime/hostview"
 )
 
 // GuestPath is the path of sb-guest in the sandbox. Long-running processes are started from there: Checkpoint cannot
@@ -41,7 +43,9 @@ func (c Config) spec(root string) *specs.Spec {
 		}
 	}
 	limit("RLIMIT_NOFILE", c.Limits.OpenFiles)
-	limit("RLIMIT_NPROC", c.Limits.Processes)
+	if c.Limits.Processes > 0 {
+		limit("RLIMIT_NPROC", c.Limits.Processes+helperTasks) // limitTasks refuses earlier
+	}
 	shm := "size=64m"
 	if c.Limits.Memory > 0 {
 		shm = "size=" + strconv.FormatInt(min(64<<20, c.Limits.Memory/2), 10)
@@ -53,23 +57,15 @@ func (c Config) spec(root string) *specs.Spec {
 		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"mode=1777", shm}},
 		{Destination: GuestPath, Type: "bind", Source: c.Guest, Options: []string{"bind", "ro", "nosuid", "nodev"}},
 	}
-	var annotations map[string]string
+	annotations := hostview.Annotations(c.copied(), c.RootImage != "")
 	if c.RootImage != "" {
-		annotations = c.rootAnnotations()
-		mounts = append(mounts, identityMounts(root)...)
-	}
-	for _, v := range c.Volumes {
-		mode := "rw"
-		if v.ReadOnly {
-			mode = "ro"
+		// gVisor's kernel reads an image without the gofer, unless directories are mounted in it.
+		if len(c.copied()) == 0 {
+			maps.Copy(annotations, c.rootAnnotations())
 		}
-		mounts = append(
-			mounts,
-			specs.Mount{
-				Destination: v.Target, Type: "bind", Source: v.Source, Options: []string{"bind", mode, "nosuid", "nodev"},
-			},
-		)
+		mounts = append(append(mounts, identityMounts(root)...), fileMounts(root, c.Files)...)
 	}
+	mounts = append(mounts, c.volumeMounts()...)
 	return &specs.Spec{
 		Version:  specs.Version,
 		Hostname: c.Hostname,
@@ -97,10 +93,9 @@ func (c Config) spec(root string) *specs.Spec {
 	}
 }
 
-// writeBundle writes the OCI bundle and returns its directory. The directory's name passes the memory limit to
-// RunChild.
-func writeBundle(dir string, spec *specs.Spec, memory int64) (string, error) {
-	bundle := filepath.Join(dir, bundlePrefix+strconv.FormatInt(memory, 10))
+// writeBundle writes the OCI bundle and returns its directory. The directory's name passes limits to RunChild.
+func writeBundle(dir string, spec *specs.Spec, limits Limits) (string, error) {
+	bundle := filepath.Join(dir, bundleName(limits))
 	if err := os.MkdirAll(bundle, 0o700); err != nil {
 		return "", err
 	}

@@ -28,7 +28,7 @@ func (b *Box) Checkpoint(dir string) error {
 	})
 	if err != nil {
 		what, _, _ := strings.Cut(err.Error(), "\n") // a trace of gVisor's kernel follows
-		return written(dir, fmt.Errorf("keeping the sandbox: %s", what))
+		return written(dir, fmt.Errorf("saving the sandbox: %s", what))
 	}
 	return private(dir)
 }
@@ -59,7 +59,7 @@ func (b *Box) goOn(ctx context.Context) error {
 	}
 	defer network.close()
 	if err := b.container.Restore(b.runtime, image, false, false, &network.CreateLinksAndRoutesArgs); err != nil {
-		return fmt.Errorf("starting the sandbox as it was kept: %w", err)
+		return fmt.Errorf("starting the saved sandbox: %w", err)
 	}
 	return b.rename(ctx)
 }

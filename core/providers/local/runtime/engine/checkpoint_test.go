@@ -91,7 +91,8 @@ func TestSpawn(t *testing.T) {
 
 func TestCopyResumesCheckpointedProcess(t *testing.T) {
 	image := filepath.Join(t.TempDir(), "image")
-	source := start(t, nil)
+	const limit = 64
+	source := start(t, func(c *Config) { c.Limits.Processes = limit })
 	kept, out := spawn(t, source, guest.Spawn{ID: "1", Argv: []string{"sh", "-c", count}})
 	before := number(t, out)
 	exec := func() *Process {
@@ -118,6 +119,7 @@ func TestCopyResumesCheckpointedProcess(t *testing.T) {
 		fork := start(t, func(c *Config) {
 			c.ID += "-fork"
 			c.Image = func(context.Context) (string, error) { return image, nil }
+			c.Limits.Processes = limit
 		})
 		s, forkOut := spawn(t, fork, guest.Spawn{ID: "1", Attach: true})
 		first := number(t, forkOut)
@@ -135,6 +137,7 @@ func TestCopyResumesCheckpointedProcess(t *testing.T) {
 		if exit, err := ended(t, s); err != nil || exit.Signal != syscall.SIGKILL {
 			t.Errorf("ended with %+v, %v", exit, err)
 		}
+		filled(t, fork, limit)
 	}
 	for last := before; last < before+20; {
 		n := number(t, out)

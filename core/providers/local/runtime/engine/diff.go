@@ -6,10 +6,7 @@ import (
 	"archive/tar"
 	"cmp"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 
@@ -34,89 +31,78 @@ func (b *Box) Diff() (changes []core.Change, err error) {
 }
 
 func (b *Box) diff(c *container.Container) ([]core.Change, error) {
-	out, in, err := os.Pipe()
+	d := differences{lower: b.below(), there: map[string]bool{}, removed: map[string]bool{}}
+	err := b.readLayer(c, func(header *tar.Header, _ *layerFile) error { return d.add(header) })
+	if err == nil {
+		err = d.finish()
+	}
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = out.Close() }()
-	written := make(chan error, 1)
-	go func() {
-		err := c.TarRootfsUpperLayer(in)
-		_ = in.Close()
-		written <- err
-	}()
-	changes, err := b.changes(tar.NewReader(out))
-	_ = out.Close() // ends the writer, also after a partial read
-	writeErr := <-written
-	if err != nil {
-		return nil, errors.Join(err, writeErr)
-	}
-	if writeErr != nil {
-		return nil, fmt.Errorf("reading the writable layer: %w", writeErr)
-	}
-	slices.SortFunc(changes, func(a, b core.Change) int { return cmp.Compare(a.Path, b.Path) })
-	return changes, nil
+	slices.SortFunc(d.changes, func(a, b core.Change) int { return cmp.Compare(a.Path, b.Path) })
+	return d.changes, nil
 }
 
-// changes compares an archive of the layer with the files below it.
-func (b *Box) changes(layer *tar.Reader) ([]core.Change, error) {
-	var changes []core.Change
-	lower := b.below()
-	there, removed := map[string]bool{}, map[string]bool{}
-	var replaced []string
-	for {
-		header, err := layer.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading the writable layer: %w", err)
-		}
-		name := path.Join("/", header.Name) //nolint:gosec // it is looked at, nothing is written there
-		if name == "/" {
-			continue
-		}
-		there[name] = true
-		below, err := lower.Lstat(name)
-		exists := err == nil
-		// Files that this process cannot see are not visible in the sandbox, either.
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) &&
-			!errors.Is(err, unix.ENOTDIR) {
-			return nil, err
-		}
-		switch {
-		//nolint:gosec // a name that is looked up, and nothing is extracted
-		case removal(header) || header.Typeflag == tar.TypeLink && removed[path.Join("/", header.Linkname)]:
-			// Marks may share an inode. The archive then has links to the first mark.
-			removed[name] = true
-			if exists {
-				changes = append(changes, core.Change{Path: name, Kind: "deleted"})
-			}
-		case !exists:
-			changes = append(changes, core.Change{Path: name, Kind: "added"})
-		case header.Typeflag == tar.TypeDir && below.IsDir():
-			if header.PAXRecords[opaque] == "y" {
-				replaced = append(replaced, name)
-			}
-			if permissions(header.FileInfo()) != permissions(below) {
-				changes = append(changes, core.Change{Path: name, Kind: "changed"})
-			}
-		default:
-			changes = append(changes, core.Change{Path: name, Kind: "changed"})
-		}
+// differences compares the entries of the writable layer with the files below it.
+type differences struct {
+	lower          lower
+	changes        []core.Change
+	there, removed map[string]bool
+	replaced       []string // directories that hide the entries below them
+}
+
+// add compares one entry.
+func (d *differences) add(header *tar.Header) error {
+	name := path.Join("/", header.Name) //nolint:gosec // it is only read
+	if name == "/" {
+		return nil
 	}
-	for _, dir := range replaced {
-		entries, err := lower.ReadDir(dir)
+	d.there[name] = true
+	below, err := d.lower.Lstat(name)
+	exists := err == nil
+	// Files that this process cannot see are not visible in the sandbox, either.
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) &&
+		!errors.Is(err, unix.ENOTDIR) {
+		return err
+	}
+	note := func(kind string) { d.changes = append(d.changes, core.Change{Path: name, Kind: kind}) }
+	switch {
+	//nolint:gosec // a name that is looked up, and nothing is extracted
+	case removal(header) || header.Typeflag == tar.TypeLink && d.removed[path.Join("/", header.Linkname)]:
+		// Marks may share an inode. The archive then has links to the first mark.
+		d.removed[name] = true
+		if exists {
+			note("deleted")
+		}
+	case !exists:
+		note("added")
+	case header.Typeflag == tar.TypeDir && below.IsDir():
+		if header.PAXRecords[opaque] == "y" {
+			d.replaced = append(d.replaced, name)
+		}
+		if permissions(header.FileInfo()) != permissions(below) {
+			note("changed")
+		}
+	default:
+		note("changed")
+	}
+	return nil
+}
+
+// finish adds the files that a replaced directory hides.
+func (d *differences) finish() error {
+	for _, dir := range d.replaced {
+		entries, err := d.lower.ReadDir(dir)
 		if err != nil && !errors.Is(err, fs.ErrPermission) {
-			return nil, err
+			return err
 		}
 		for _, e := range entries {
-			if name := path.Join(dir, e.Name()); !there[name] {
-				changes = append(changes, core.Change{Path: name, Kind: "deleted"})
+			if name := path.Join(dir, e.Name()); !d.there[name] {
+				d.changes = append(d.changes, core.Change{Path: name, Kind: "deleted"})
 			}
 		}
 	}
-	return changes, nil
+	return nil
 }
 
 // permissions are the bits that chmod(2) changes.

@@ -3,9 +3,18 @@
 package engine
 
 import (
+	"archive/tar"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 func TestDiff(t *testing.T) {
@@ -69,5 +78,78 @@ func TestDiffAfterRestore(t *testing.T) {
 	want := map[string]string{"/etc/hosts": "deleted", "/usr/bin/yes": "deleted", "/root/new": "added"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("want -, have +:\n%s", diff)
+	}
+}
+
+// The archive has the bytes that the sandbox reads, holes included.
+func TestLayer(t *testing.T) {
+	box := start(t, func(c *Config) { c.Limits.Disk = 64 << 20 })
+	const line = `cd /root; : > empty; echo text > text; ln text linked; truncate -s 5000001 sparse
+printf head | dd of=sparse conv=notrunc status=none
+printf middle | dd of=sparse bs=1 seek=2345678 conv=notrunc status=none
+printf tail | dd of=sparse bs=1 seek=4999997 conv=notrunc status=none; truncate -s 8192 hole; cp /usr/bin/env env
+head -c 300000 /dev/urandom > random; dd if=random of=random bs=4096 seek=1 count=7 conv=notrunc status=none
+sha256sum empty text linked sparse hole env random`
+	out, exit := run(t, box, "sh", "-c", line)
+	if exit.Code != 0 {
+		t.Fatal(out)
+	}
+	if err := box.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := make(chan error, 1)
+	go func() { written <- errors.Join(box.Layer(writer), writer.Close()) }()
+	sums := map[string]string{}
+	for archive := tar.NewReader(reader); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, mine := strings.CutPrefix(header.Name, "./root/")
+		if !mine || name == "" {
+			continue
+		}
+		if header.Typeflag == tar.TypeLink {
+			// Either name of the file can be the link, but the other one comes first.
+			sums[name] = sums[strings.TrimPrefix(header.Linkname, "./root/")]
+			continue
+		}
+		sum := sha256.New()
+		if _, err := io.Copy(sum, archive); err != nil {
+			t.Fatal(err)
+		}
+		sums[name] = hex.EncodeToString(sum.Sum(nil))
+	}
+	if err := <-written; err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{}
+	for line := range strings.Lines(out) {
+		fields := strings.Fields(line)
+		want[fields[1]] = fields[0]
+	}
+	if diff := cmp.Diff(want, sums); diff != "" {
+		t.Errorf("want -, have +:\n%s", diff)
+	}
+	if err := box.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if out, exit := run(t, box, "truncate", "-s", "64M", "/root/more"); exit.Code != 0 {
+		t.Fatal(out)
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = null.Close() }()
+	if err := box.Layer(null); !errors.Is(err, core.KindExhausted) {
+		t.Errorf("a layer above the limit of disk space: %v", err)
 	}
 }

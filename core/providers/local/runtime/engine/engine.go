@@ -26,6 +26,8 @@ type Config struct {
 	// has the directories dev, proc and sys and the files etc/hosts, etc/hostname and etc/resolv.conf. "" shows this
 	// machine's programs.
 	RootImage string
+	// Files are read-only files in memory, for a sandbox with a RootImage.
+	Files []File
 	// Restore is a directory that SaveFS filled, or "" for a fresh filesystem.
 	Restore string
 	// Image returns a directory that Checkpoint filled. The sandbox resumes from it as a copy. Start calls Image after all
@@ -45,10 +47,11 @@ type Config struct {
 	Log *os.File
 }
 
-// Volume shows a host directory inside. Each side sees the writes of the other.
-type Volume struct {
-	Source, Target string
-	ReadOnly       bool
+// File is a read-only file of a sandbox.
+type File struct {
+	Path    string
+	Content []byte
+	Mode    os.FileMode
 }
 
 // Network is the sandbox's one interface beside its loopback: pure IP, no Ethernet.

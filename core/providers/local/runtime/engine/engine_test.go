@@ -5,11 +5,13 @@ package engine
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -30,6 +32,10 @@ const inside = "SB_TEST_INSIDE"
 // The tests run in their own mount namespace, like a supervisor. For an ordinary user they also run in a user
 // namespace. The sentry is a static build of sb-runtime.
 func TestMain(m *testing.M) {
+	if n := os.Getenv(threads); n != "" {
+		startThreads(n)
+		return
+	}
 	if os.Getenv(inside) != "" {
 		os.Exit(m.Run())
 	}
@@ -64,6 +70,25 @@ const testPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
 
 func start(tb testing.TB, change func(*Config)) *Box {
 	tb.Helper()
+	c := testConfig(tb)
+	if change != nil {
+		change(&c)
+	}
+	box, err := Start(tb.Context(), c)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := box.Stop(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return box
+}
+
+// testConfig is the configuration of a sandbox whose directories are removed after the test.
+func testConfig(tb testing.TB) Config {
+	tb.Helper()
 	// The name is short, because gVisor's socket is in it. stateDir mounts a longer one, which works once in a process.
 	dir, err := os.MkdirTemp("/tmp", "sb-engine-") //nolint:usetesting // a short name is needed
 	if err != nil {
@@ -80,19 +105,7 @@ func start(tb testing.TB, change func(*Config)) *Box {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		tb.Fatal(err)
 	}
-	if change != nil {
-		change(&c)
-	}
-	box, err := Start(tb.Context(), c)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if err := box.Stop(); err != nil {
-			tb.Error(err)
-		}
-	})
-	return box
+	return c
 }
 
 // hangs bounds each wait for a process inside.
@@ -119,6 +132,12 @@ func ended(tb testing.TB, process waiter) (Exit, error) {
 // run executes argv and returns its output and its exit.
 func run(tb testing.TB, box *Box, argv ...string) (string, Exit) {
 	tb.Helper()
+	return output(tb, box, Command{Argv: argv, Env: []string{testPath}})
+}
+
+// output executes a command and returns its output and its exit.
+func output(tb testing.TB, box *Box, command Command) (string, Exit) {
+	tb.Helper()
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		tb.Fatal(err)
@@ -128,9 +147,8 @@ func run(tb testing.TB, box *Box, argv ...string) (string, Exit) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	process, err := box.Exec(
-		tb.Context(), Command{Argv: argv, Env: []string{testPath}, Dir: "/", Files: []*os.File{null, in, in}},
-	)
+	command.Dir, command.Files = "/", []*os.File{null, in, in}
+	process, err := box.Exec(tb.Context(), command)
 	_ = in.Close()
 	if err != nil {
 		tb.Fatal(err)
@@ -258,44 +276,163 @@ func TestMemoryOutsideFiles(t *testing.T) {
 	runtime.KeepAlive(held)
 }
 
+// fill starts processes as several users, root last, until the sandbox's limit refuses more.
+const fill = `for u in 1001 1002 1003 0; do
+	setpriv --reuid $u --clear-groups \
+		sh -c 'i=0; while [ $i -lt 200 ]; do sleep 1000 >/dev/null & i=$((i+1)); done; echo all'
+done </dev/null 2>/dev/null`
+
+// The limit of processes holds for all users together, root among them. Commands from outside are not refused.
 func TestProcessLimit(t *testing.T) {
 	box := start(t, func(c *Config) { c.Limits.Processes = 64 })
-	out, _ := run(
-		t, box, "sh", "-c", "i=0; while [ $i -lt 200 ]; do sleep 100 >/dev/null 2>&1 & i=$((i+1)); done; echo all",
-	)
-	if strings.Contains(out, "all") {
-		t.Errorf("200 processes started under a limit of 64: %q", out)
-	}
+	filled(t, box, 64)
 	if out, exit := run(t, start(t, nil), "echo", "neighbor"); out != "neighbor\n" {
 		t.Errorf("the neighbor is hurt: %q %+v", out, exit)
 	}
 }
 
+// File operations need threads, and work in a sandbox that root has filled.
+func TestHelpersOfAFullSandbox(t *testing.T) {
+	program, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = program.Close() }()
+	box := start(t, func(c *Config) { c.Limits.Processes = 64 })
+	run(t, box, "sh", "-c", "i=0; while [ $i -lt 200 ]; do sleep 1000 </dev/null >/dev/null 2>&1 & i=$((i+1)); done")
+	for hidden, want := range map[bool]*regexp.Regexp{true: regexp.MustCompile("50 threads"), false: noThread} {
+		command := Command{Argv: []string{"threads"}, Env: []string{threads + "=50"}, Program: program, Hidden: hidden}
+		if out, _ := output(t, box, command); !want.MatchString(out) {
+			t.Errorf("a helper (%t) in a full sandbox: %.200q", hidden, out)
+		}
+	}
+}
+
+// A helper of root has a capability that nothing else has, so nothing else can trace it. Another user's helper has it
+// in its bounding set.
+func TestHelpersAreMarked(t *testing.T) {
+	box := start(t, nil)
+	marked := func(command Command, set string) bool {
+		command.Argv, command.Env = []string{"grep", set, "/proc/self/status"}, []string{testPath}
+		out, _ := output(t, box, command)
+		_, mask, _ := strings.Cut(strings.TrimSpace(out), "\t")
+		bits, err := strconv.ParseUint(mask, 16, 64)
+		if err != nil {
+			t.Fatalf("%q: %v", out, err)
+		}
+		return bits&(1<<helperMark) != 0
+	}
+	for _, test := range []struct {
+		command Command
+		set     string
+		want    bool
+	}{
+		{Command{Hidden: true}, "CapPrm", true},
+		{Command{}, "CapPrm", false},
+		{Command{}, "CapBnd", false},
+		{Command{Hidden: true, UID: 1000, GID: 1000}, "CapBnd", true},
+		{Command{UID: 1000, GID: 1000}, "CapBnd", false},
+	} {
+		if got := marked(test.command, test.set); got != test.want {
+			t.Errorf("%s of user %d, hidden %t: marked %t", test.set, test.command.UID, test.command.Hidden, got)
+		}
+	}
+}
+
+// filled fills a sandbox and checks its limit.
+func filled(t *testing.T, box *Box, limit int) {
+	t.Helper()
+	out, _ := run(t, box, "sh", "-c", fill)
+	usage, err := box.Usage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := usage.Processes - 1; strings.Contains(out, "all") || got > limit || got < limit-8 {
+		t.Errorf("%d processes under a limit of %d: %q", got, limit, out)
+	}
+	// kill is built into the shell, and spares the first process.
+	if _, exit := run(t, box, "sh", "-c", "kill -KILL -1"); exit.Signal != syscall.SIGKILL && exit.Code != 0 {
+		t.Errorf("the full sandbox cannot be cleared: %+v", exit)
+	}
+	for end := time.Now().Add(hangs); ; time.Sleep(10 * time.Millisecond) { // they are still ending
+		out, exit := run(t, box, "sh", "-c", "echo $(echo free)")
+		if out == "free\n" {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the cleared sandbox starts no processes: %q, %+v", out, exit)
+		}
+	}
+}
+
+// Threads count as processes do. A Go program ends when it gets no thread.
+func TestProcessLimitCountsThreads(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for limit, want := range map[int]*regexp.Regexp{64: noThread, 1024: regexp.MustCompile("200 threads")} {
+		box := start(t, func(c *Config) {
+			c.Limits.Processes = limit
+			c.Volumes = []Volume{{Source: filepath.Dir(program), Target: "/mnt/tests", ReadOnly: true}}
+		})
+		out, _ := run(t, box, "env", threads+"=200", "/mnt/tests/"+filepath.Base(program))
+		if !want.MatchString(out) {
+			t.Errorf("under a limit of %d: %.200q", limit, out)
+		}
+	}
+}
+
+// threads is the variable that makes this program start that number of threads.
+const threads = "SB_TEST_THREADS"
+
+// noThread is the output of a Go program that gets no thread, without and with cgo. The race detector needs cgo.
+var noThread = regexp.MustCompile("errno=11|pthread_create failed: Resource temporarily unavailable")
+
+func startThreads(number string) {
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		panic(err)
+	}
+	started := make(chan bool)
+	for range n {
+		go func() {
+			runtime.LockOSThread()
+			started <- true
+			select {}
+		}()
+		<-started
+	}
+	fmt.Println(n, "threads")
+}
+
 // A sandbox that forks up to its limit keeps running.
 func TestForkBomb(t *testing.T) {
-	box := start(t, func(c *Config) { c.Limits = Limits{Memory: 2 << 30, Disk: 1 << 30, Processes: 1024} })
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = null.Close() }()
-	_, err = box.Exec(t.Context(), Command{
-		Argv: []string{"sh", "-c", "f() { f | f & }; f; sleep 100"}, Env: []string{testPath}, Dir: "/", UID: 1000, GID: 1000,
-		Files: []*os.File{null, null, null},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	most := 0
-	for end := time.Now().Add(time.Minute); most < 1000 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		usage, err := box.Usage()
+	for _, uid := range []uint32{1000, 0} {
+		box := start(t, func(c *Config) { c.Limits = Limits{Memory: 2 << 30, Disk: 1 << 30, Processes: 1024} })
+		null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 		if err != nil {
-			t.Fatalf("with %d processes: %v", most, err)
+			t.Fatal(err)
 		}
-		most = max(most, usage.Processes)
-	}
-	if out, exit := run(t, box, "echo", "alive"); exit.Code != 0 || most < 1000 {
-		t.Errorf("with %d processes: %q, %+v", most, out, exit)
+		_, err = box.Exec(t.Context(), Command{
+			Argv: []string{"sh", "-c", "f() { f | f & }; f; sleep 100"}, Env: []string{testPath}, Dir: "/", UID: uid, GID: uid,
+			Files: []*os.File{null, null, null},
+		})
+		_ = null.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		most := 0
+		for end := time.Now().Add(time.Minute); most < 1000 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			usage, err := box.Usage()
+			if err != nil {
+				t.Fatalf("user %d, with %d processes: %v", uid, most, err)
+			}
+			most = max(most, usage.Processes)
+		}
+		if out, exit := run(t, box, "echo", "alive"); exit.Code != 0 || most < 1000 || most > 1026 {
+			t.Errorf("user %d, with %d processes: %q, %+v", uid, most, out, exit)
+		}
 	}
 }
 
@@ -364,6 +501,39 @@ func TestKilledSentryIsNoticed(t *testing.T) {
 }
 
 // Operations on a sandbox that ends or has ended fail.
+// A start fails when the gofer dies. At some moments the sentry waits without end for a dead gofer; here a stopped
+// sentry stands for it.
+func TestStartEndsWithTheGofer(t *testing.T) {
+	c := testConfig(t)
+	c.configureGVisor()
+	box := &Box{config: c, done: make(chan struct{})}
+	defer box.abandon()
+	if err := box.create(); err != nil {
+		t.Fatal(err)
+	}
+	sentry, gofer := box.processes[0], box.processes[1]
+	if err := signal(syscall.SIGSTOP, sentry); err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan error, 1)
+	go func() { started <- box.run(t.Context()) }()
+	if err := signal(syscall.SIGKILL, gofer); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-started:
+		if err == nil {
+			t.Error("it started without its gofer")
+		}
+	case <-time.After(hangs):
+		t.Error("it waits for its gofer")
+		_ = signal(syscall.SIGKILL, sentry)
+		if err := <-started; err == nil {
+			t.Error("it started")
+		}
+	}
+}
+
 func TestCallsAtItsEnd(t *testing.T) {
 	box := start(t, nil)
 	dir := t.TempDir()

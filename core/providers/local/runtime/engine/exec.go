@@ -76,14 +76,12 @@ func execCapabilities(c Command) *auth.TaskCapabilities {
 	if c.admin {
 		set |= auth.CapabilitySetOf(linux.CAP_SYS_ADMIN)
 	}
+	if c.Hidden {
+		set |= auth.CapabilitySetOf(helperMark)
+	}
 	caps := &auth.TaskCapabilities{BoundingCaps: set}
 	if c.UID == 0 {
 		caps.PermittedCaps, caps.EffectiveCaps = set, set
-	}
-	if c.Hidden {
-		// Only processes with the same capabilities may trace a process (ptrace(2)). No process inside has this capability,
-		// which has no effect in gVisor.
-		caps.PermittedCaps |= auth.CapabilitySetOf(linux.CAP_WAKE_ALARM)
 	}
 	return caps
 }
@@ -124,7 +122,7 @@ func (b *Box) checkDir(ctx context.Context, dir string) error {
 		return nil
 	}
 	if mode, there, err := b.mode(ctx, dir); err == nil && (!there || mode.IsRegular()) {
-		return core.Errorf(core.KindNotFound, "exec", dir, "there is no such directory to work in")
+		return core.Errorf(core.KindNotFound, "exec", dir, "the working directory does not exist")
 	}
 	return nil
 }

@@ -84,7 +84,10 @@ func buildHostRoot(dir string, config Config) error {
 			}
 		}
 	}
-	return writeIdentity(filepath.Join(dir, "etc"), config)
+	if err := writeIdentity(filepath.Join(dir, "etc"), config); err != nil {
+		return err
+	}
+	return config.showCopied(dir)
 }
 
 // show makes the host's /name visible at dir/name. It copies a symbolic link, and mounts other files read-only. It
@@ -164,14 +167,21 @@ func bindReadOnly(source, target string) error {
 	return nil
 }
 
+// hostPasswd lists the users of the view of this machine.
+const hostPasswd = "root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n" +
+	"bin:x:2:2:bin:/bin:/usr/sbin/nologin\nsys:x:3:3:sys:/dev:/usr/sbin/nologin\n" +
+	"www-data:x:33:33:www-data:/var/www:/usr/sbin/nologin\n_apt:x:42:65534::/nonexistent:/usr/sbin/nologin\n" +
+	"user:x:1000:1000:user:/home/user:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+
+// HostPasswd returns /etc/passwd of a sandbox without an image.
+func HostPasswd() []byte { return []byte(hostPasswd) }
+
 // writeIdentity writes the sandbox's own files in /etc.
 func writeIdentity(etc string, config Config) error {
 	files := identity(config)
 	maps.Copy(files, map[string]string{
-		"passwd": "root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n" +
-			"bin:x:2:2:bin:/bin:/usr/sbin/nologin\nsys:x:3:3:sys:/dev:/usr/sbin/nologin\nwww-data:x:33:33:www-data:/var/www:/usr/sbin/nologin\n" +
-			"_apt:x:42:65534::/nonexistent:/usr/sbin/nologin\nuser:x:1000:1000:user:/home/user:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
-		"group": "root:x:0:\ndaemon:x:1:\nbin:x:2:\nsys:x:3:\nadm:x:4:\ntty:x:5:\ndisk:x:6:\nmail:x:8:\nwww-data:x:33:\nshadow:x:42:\nstaff:x:50:\nusers:x:100:\nuser:x:1000:\nnogroup:x:65534:\n",
+		"passwd": hostPasswd,
+		"group":  "root:x:0:\ndaemon:x:1:\nbin:x:2:\nsys:x:3:\nadm:x:4:\ntty:x:5:\ndisk:x:6:\nmail:x:8:\nwww-data:x:33:\nshadow:x:42:\nstaff:x:50:\nusers:x:100:\nuser:x:1000:\nnogroup:x:65534:\n",
 		"nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: " +
 			"files\nservices: files\nethers: files\nrpc: files\n",
 	})

@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -19,6 +20,7 @@ import (
 
 	"gvisor.dev/gvisor/pkg/erofs"
 	"gvisor.dev/gvisor/pkg/errors/linuxerr"
+	"gvisor.dev/gvisor/pkg/safemem"
 	"gvisor.dev/gvisor/runsc/boot"
 )
 
@@ -38,6 +40,29 @@ func openRootImage(path string) (*rootImage, error) {
 		return nil, fmt.Errorf("reading the image %s: %w", path, err)
 	}
 	return &rootImage{image}, nil
+}
+
+// ImageFile returns the first limit bytes of a regular file in an EROFS file. It follows no link.
+func ImageFile(image, name string, limit int) ([]byte, error) {
+	root, err := openRootImage(image)
+	if err != nil {
+		return nil, err
+	}
+	defer root.image.Close()
+	inode, err := root.inode(name)
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+	}
+	if !inode.IsRegular() {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrInvalid}
+	}
+	data, err := inode.Data()
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+	}
+	text := make([]byte, min(uint64(limit), data.NumBytes())) //nolint:gosec // not negative
+	n, err := safemem.CopySeq(safemem.BlockSeqOf(safemem.BlockFromSafeSlice(text)), data)
+	return text[:n], err
 }
 
 // inode finds a file. It does not follow links, so there are no files below a link.
@@ -149,8 +174,26 @@ func buildImageRoot(dir string, config Config) error {
 		return fmt.Errorf("making mounts private: %w", err)
 	}
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
-	if err := unix.Mount("sb", dir, "tmpfs", flags, "size=256k,nr_inodes=16,mode=0755"); err != nil {
+	inodes := 16 + len(config.Files)
+	if len(config.copied()) > 0 {
+		inodes += 4096 // the gofer makes the mount points of volumes here
+	}
+	size := 256 << 10
+	for _, f := range config.Files {
+		size += len(f.Content) + os.Getpagesize()
+	}
+	options := fmt.Sprintf("size=%d,mode=0755,nr_inodes=%d", size, inodes)
+	if err := unix.Mount("sb", dir, "tmpfs", flags, options); err != nil {
 		return fmt.Errorf("mounting the root: %w", err)
+	}
+	if err := config.showCopiedInImage(dir); err != nil {
+		return err
+	}
+	for i, f := range config.Files {
+		name := filepath.Join(dir, fileName(i))
+		if err := errors.Join(os.WriteFile(name, f.Content, 0o600), os.Chmod(name, f.Mode)); err != nil {
+			return err
+		}
 	}
 	for name, text := range identity(config) {
 		//nolint:gosec // these are the world-readable files of a sandbox's /etc
@@ -159,6 +202,21 @@ func buildImageRoot(dir string, config Config) error {
 		}
 	}
 	return nil
+}
+
+// fileName returns the name of a file of Config.Files in the root directory.
+func fileName(i int) string { return "file-" + strconv.Itoa(i) }
+
+// fileMounts mounts the files of Config.Files.
+func fileMounts(root string, files []File) []specs.Mount {
+	var mounts []specs.Mount
+	for i, f := range files {
+		mounts = append(mounts, specs.Mount{
+			Destination: f.Path, Type: "bind", Source: filepath.Join(root, fileName(i)),
+			Options: []string{"bind", "ro", "nosuid", "nodev", "noexec"},
+		})
+	}
+	return mounts
 }
 
 // identityMounts mounts the files of buildImageRoot in the sandbox's /etc. The image has files there as mount points.

@@ -103,7 +103,7 @@ func (b *Box) whyNotSpawned(ctx context.Context, request guest.Spawn, report gue
 	if err := b.checkDir(ctx, request.Dir); err != nil {
 		return err
 	}
-	switch core.KindOf(err) { //nolint:exhaustive // the others are no fault of the program's
+	switch core.KindOf(err) { //nolint:exhaustive // other errors are not the program's
 	case core.KindNotFound:
 		return fmt.Errorf("%s: %w", request.Argv[0], program.ErrNotFound)
 	case core.KindUnauthorized, core.KindConflict, core.KindUnsupported:
@@ -124,7 +124,7 @@ func (s *Spawned) Wait() (Exit, error) {
 	case decodeErr != nil:
 		return Exit{}, decodeErr
 	case report.Exit == nil:
-		return Exit{}, errors.New("sb-guest told no end")
+		return Exit{}, errors.New("sb-guest reported no exit code")
 	case report.Exit.Signal != 0:
 		return Exit{Signal: syscall.Signal(report.Exit.Signal)}, nil
 	}

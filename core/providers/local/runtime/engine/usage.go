@@ -92,11 +92,11 @@ func openOverlay(pid int, dir string) (*os.File, error) {
 		if target, err := os.Readlink(fd); err != nil || !strings.HasPrefix(target, dir+"/") {
 			continue
 		}
-		opened, err := unix.Open(fd, unix.O_PATH|unix.O_CLOEXEC, 0)
+		opened, err := os.Open(fd)
 		if err != nil {
 			return nil, fmt.Errorf("opening the writable layer: %w", err)
 		}
-		return os.NewFile(uintptr(opened), "overlay"), nil
+		return opened, nil
 	}
 	return nil, fmt.Errorf("the writable layer of process %d is not open", pid)
 }

@@ -6,6 +6,8 @@
 // that others may not enter or list is empty. A mount below a shown directory does not exist, either, unless it is
 // listed. The view's own file system (in memory, see engine) is shown unchanged.
 //
+// In the mounts that the user chose to show, every file of the user is visible (see Annotations).
+//
 // The view is read-only: a sandbox writes to a layer of its kernel.
 //
 // It imports gVisor only. Start with hostview.go.

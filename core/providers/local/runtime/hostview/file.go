@@ -3,15 +3,13 @@
 package hostview
 
 import (
-	"bytes"
 	"errors"
 
 	"golang.org/x/sys/unix"
 
-	"gvisor.dev/gvisor/pkg/abi/linux"
-	"gvisor.dev/gvisor/pkg/fsutil"
 	"gvisor.dev/gvisor/pkg/lisafs"
-	"gvisor.dev/gvisor/pkg/marshal/primitive"
+
+	"github.com/seed-0724f904/sb/core/providers/local/runtime/hostfd"
 )
 
 // file is a file of the view after a lookup by the sandbox's kernel.
@@ -20,7 +18,7 @@ type file struct {
 	readOnly
 
 	view *view
-	// fd is open for reading if the file is a regular file, else with O_PATH.
+	// fd is open for reading if the file is a regular file that this process may read, else with O_PATH.
 	fd   int
 	attr unix.Statx_t // at the time of the lookup
 }
@@ -75,7 +73,12 @@ func (v *view) open(
 	if isRegular(attr) {
 		flags = unix.O_RDONLY | unix.O_NONBLOCK
 	}
-	if fd, err = unix.Openat(dirFD, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err != nil {
+	fd, err = unix.Openat(dirFD, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.EACCES) && v.own[attr.Mnt_id] {
+		// The file is visible, and cannot be opened.
+		fd, err = unix.Openat(dirFD, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	}
+	if err != nil {
 		return -1, attr, err
 	}
 	// Another file may have replaced it.
@@ -142,6 +145,9 @@ func (f *file) Open(flags uint32) (*lisafs.OpenFD, int, error) {
 	var err error
 	switch f.FileType() {
 	case unix.S_IFREG:
+		if !readable(f.fd) {
+			return nil, -1, unix.EACCES
+		}
 		if opened.fd, err = unix.Dup(f.fd); err != nil {
 			return nil, -1, err
 		}
@@ -149,7 +155,7 @@ func (f *file) Open(flags uint32) (*lisafs.OpenFD, int, error) {
 	case unix.S_IFDIR:
 		// A new descriptor has its own position. lists checks the rights of other users.
 		opened.fd, err = unix.Openat(f.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err == unix.EACCES {
+		if err == unix.EACCES && !f.view.own[f.attr.Mnt_id] {
 			opened.fd, err = unix.Dup(f.fd)
 		}
 	default:
@@ -162,23 +168,18 @@ func (f *file) Open(flags uint32) (*lisafs.OpenFD, int, error) {
 	return opened.FD(), donated, nil
 }
 
-// StatFS implements lisafs.ControlFDImpl.
-func (f *file) StatFS() (lisafs.StatFS, error) {
-	var s unix.Statfs_t
-	if err := unix.Fstatfs(f.fd, &s); err != nil {
-		return lisafs.StatFS{}, err
-	}
-	return lisafs.StatFS{
-		//nolint:gosec // a number that names a file system
-		Type: uint64(s.Type), BlockSize: s.Bsize, Blocks: s.Blocks, BlocksFree: s.Bfree, BlocksAvailable: s.Bavail,
-		Files: s.Files, FilesFree: s.Ffree, NameLength: uint64(s.Namelen), //nolint:gosec // a length
-	}, nil
+// readable reports whether a descriptor is open for reading.
+func readable(fd int) bool {
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	return err == nil && flags&unix.O_PATH == 0
 }
+
+// StatFS implements lisafs.ControlFDImpl.
+func (f *file) StatFS() (lisafs.StatFS, error) { return hostfd.StatFS(f.fd) }
 
 // Readlink implements lisafs.ControlFDImpl.
 func (f *file) Readlink(buffer func(uint32) []byte) (uint16, error) {
-	n, err := unix.Readlinkat(f.fd, "", buffer(unix.PathMax))
-	return uint16(max(n, 0)), err //nolint:gosec // a path
+	return hostfd.Readlink(f.fd, buffer)
 }
 
 // GetXattr implements lisafs.ControlFDImpl. Only regular files have extended attributes here.
@@ -186,11 +187,7 @@ func (f *file) GetXattr(name string, size uint32, buffer func(uint32) []byte) (u
 	if !f.IsRegular() {
 		return 0, unix.ENODATA
 	}
-	if size == 0 || size > linux.XATTR_SIZE_MAX {
-		size = linux.XATTR_SIZE_MAX
-	}
-	n, err := unix.Fgetxattr(f.fd, name, buffer(size))
-	return uint16(max(n, 0)), err //nolint:gosec // at most XATTR_SIZE_MAX
+	return hostfd.GetXattr(f.fd, name, size, buffer)
 }
 
 // ListXattr implements lisafs.ControlFDImpl.
@@ -198,18 +195,7 @@ func (f *file) ListXattr(uint64) (lisafs.StringArray, error) {
 	if !f.IsRegular() {
 		return nil, nil
 	}
-	list := make([]byte, linux.XATTR_LIST_MAX)
-	n, err := unix.Flistxattr(f.fd, list)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for name := range bytes.SplitSeq(list[:n], []byte{0}) {
-		if len(name) > 0 {
-			names = append(names, string(name))
-		}
-	}
-	return names, nil
+	return hostfd.ListXattr(f.fd)
 }
 
 // open is an open file.
@@ -235,22 +221,7 @@ func (o *open) Stat() (lisafs.Statx, error) {
 }
 
 // Read implements lisafs.OpenFDImpl.
-func (o *open) Read(buf []byte, off uint64) (uint64, error) {
-	var total int
-	for total < len(buf) {
-		n, err := unix.Pread(o.fd, buf[total:], int64(off)+int64(total)) //nolint:gosec // the kernel refuses what is negative
-		switch {
-		case err == unix.EINTR:
-			continue
-		case err != nil && total == 0:
-			return 0, err
-		case err != nil || n == 0:
-			return uint64(total), nil
-		}
-		total += n
-	}
-	return uint64(total), nil
-}
+func (o *open) Read(buf []byte, off uint64) (uint64, error) { return hostfd.Read(o.fd, buf, off) }
 
 // Getdent64 implements lisafs.OpenFDImpl.
 func (o *open) Getdent64(count uint32, seek0 bool, record func(lisafs.Dirent64)) error {
@@ -258,32 +229,12 @@ func (o *open) Getdent64(count uint32, seek0 bool, record func(lisafs.Dirent64))
 	if err != nil || !o.file.view.lists(dir) {
 		return err
 	}
-	if seek0 {
-		if _, err := unix.Seek(o.fd, 0, 0); err != nil {
-			return err
-		}
-	}
 	path := o.file.Node().FilePath
-	var buf [8 << 10]byte
-	for recorded := 0; recorded < int(count); {
-		n, err := unix.Getdents(o.fd, buf[:min(len(buf), max(int(count)-recorded, fsutil.UnixDirentMaxSize))])
-		if err != nil || n <= 0 {
-			return err
-		}
-		fsutil.ParseDirents(buf[:n], func(ino uint64, off int64, kind uint8, name string, length uint16) {
-			attr, err := o.file.view.look(o.fd, dir, path, name)
-			if err != nil {
-				return
-			}
-			record(lisafs.Dirent64{
-				//nolint:gosec // a position
-				Ino: primitive.Uint64(ino), Off: primitive.Uint64(off), Type: primitive.Uint8(kind), Name: lisafs.SizedString(name),
-				DevMinor: primitive.Uint32(attr.Dev_minor), DevMajor: primitive.Uint32(attr.Dev_major),
-			})
-			recorded += int(length)
-		})
+	device := func(name string) (major, minor uint32, ok bool) {
+		attr, err := o.file.view.look(o.fd, dir, path, name)
+		return attr.Dev_major, attr.Dev_minor, err == nil
 	}
-	return nil
+	return hostfd.Getdent64(o.fd, count, seek0, device, record)
 }
 
 // Sync implements lisafs.OpenFDImpl.

@@ -3,6 +3,8 @@
 package hostview
 
 import (
+	"encoding/json"
+
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
@@ -20,14 +22,42 @@ var _ extension.Extension = Extension{}
 // Name implements extension.Extension.
 func (Extension) Name() string { return "hostview" }
 
+const (
+	// ownAnnotation holds the targets of Annotations, as JSON.
+	ownAnnotation = "dev.sb.own"
+	// imageAnnotation is set if the view is an image.
+	imageAnnotation = "dev.sb.image"
+)
+
+// Annotations tell the gofer, in the sandbox's spec, which paths of the view are mounts that the launching user chose
+// to show: every file there that the user can read. With image the rest of the view is the image at ImageFile, and the
+// mounts are at MountDir. The map can be written to.
+func Annotations(own []string, image bool) map[string]string {
+	text, _ := json.Marshal(own) // strings can be written
+	annotations := map[string]string{ownAnnotation: string(text)}
+	if image {
+		annotations[imageAnnotation] = "true"
+	}
+	return annotations
+}
+
 // TryHandleMount implements extension.Extension. gVisor's own server serves volumes.
 func (e Extension) TryHandleMount(
-	_ *specs.Spec, mount *specs.Mount, mountPath string, readonly bool,
+	spec *specs.Spec, mount *specs.Mount, mountPath string, readonly bool,
 ) (lisafs.ConnectionImpl, lisafs.ConnectionOpts, error) {
 	if mount != nil || mountPath != "/" || !readonly {
 		return nil, lisafs.ConnectionOpts{}, nil
 	}
-	return &connection{named: e.Mounts}, lisafs.ConnectionOpts{
+	c := &connection{named: e.Mounts}
+	if text := spec.Annotations[ownAnnotation]; text != "" {
+		if err := json.Unmarshal([]byte(text), &c.own); err != nil {
+			return nil, lisafs.ConnectionOpts{}, err
+		}
+	}
+	if spec.Annotations[imageAnnotation] != "" {
+		return &imageConnection{*c}, lisafs.ConnectionOpts{Readonly: true, OpenOnDeleted: true}, nil
+	}
+	return c, lisafs.ConnectionOpts{
 		Readonly: true, WalkStatSupported: true, OpenOnDeleted: true,
 	}, nil
 }
@@ -38,7 +68,7 @@ func (Extension) SeccompRules() seccomp.SyscallRules {
 }
 
 // connection is a connection of the sandbox's kernel to this view.
-type connection struct{ named []string }
+type connection struct{ named, own []string }
 
 var _ lisafs.ConnectionImpl = (*connection)(nil)
 
@@ -53,10 +83,33 @@ func (c *connection) Mount(conn *lisafs.Connection, root *lisafs.Node) (*lisafs.
 		_ = unix.Close(fd)
 		return nil, lisafs.Statx{}, -1, err
 	}
+	own, err := mounts(c.own)
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, lisafs.Statx{}, -1, err
+	}
 	root.IncRef() // for the node's descriptor
-	f := &file{view: &view{skeleton: attr.Mnt_id, named: c.named}, fd: fd, attr: attr}
+	f := &file{view: &view{skeleton: attr.Mnt_id, named: c.named, own: own}, fd: fd, attr: attr}
 	f.Init(conn, root, mode(attr), f)
 	return f.FD(), answer(attr), -1, nil
+}
+
+// mounts returns the mounts at paths, which hold no links.
+func mounts(paths []string) (map[uint64]bool, error) {
+	ids := map[uint64]bool{}
+	for _, name := range paths {
+		fd, err := unix.Open(name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, err
+		}
+		attr, err := stat(fd, "")
+		_ = unix.Close(fd)
+		if err != nil {
+			return nil, err
+		}
+		ids[attr.Mnt_id] = true
+	}
+	return ids, nil
 }
 
 // MaxMessageSize implements lisafs.ConnectionImpl.

@@ -48,7 +48,7 @@ func (l *AllowList) Allow(ctx context.Context, flow Flow) (bool, string) {
 	case !l.named(flow.Name):
 		return false, "the domain is not on the allow-list"
 	case flow.Proto != DNS && isPrivate(addr):
-		return false, "a domain may not lead into a private network; the allow-list may have its address"
+		return false, "the domain leads into a private network; allow its address instead"
 	}
 	return true, ""
 }

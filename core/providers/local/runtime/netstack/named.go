@@ -16,7 +16,7 @@ import (
 const greetingPatience = 30 * time.Second
 
 // unreadable is the reason for refusing a protocol without a host name.
-const unreadable = "of this protocol it cannot be seen whom it asks; the allow-list may have the server's address"
+const unreadable = "this protocol does not name its server; allow the server's address instead"
 
 // serveNamed connects to name, whose stand-in is dst.
 func (s *Stack) serveNamed(r *tcp.ForwarderRequest, dst netip.AddrPort, name string) {

@@ -185,7 +185,7 @@ func TestOnlyAllowedNameIsReached(t *testing.T) {
 		}
 	}
 	before := received.Load()
-	const nameless, unseen = "asks for no name\n", "of this protocol it cannot be seen"
+	const nameless, unseen = "asks for no name\n", "this protocol does not name its server"
 	for what, test := range map[string]struct{ sent, refusal string }{
 		"another name":        {string(clientHello(t, "other.example")), "asks for other.example\n"},
 		"no name":             {string(clientHello(t, "")), nameless},
@@ -271,7 +271,7 @@ func TestDomainWithPrivateAddressIsRefused(t *testing.T) {
 		t.Fatal("a private address is reached by name")
 	}
 	if all := refusals(s); !strings.Contains(
-		all, "private.example is 10.1.2.3: a domain may not lead into a private network",
+		all, "private.example is 10.1.2.3: the domain leads into a private network",
 	) {
 		t.Errorf("the refusals are %s", all)
 	}
@@ -362,7 +362,7 @@ func TestNamesWhenThePolicyChanges(t *testing.T) {
 	public.route = routes("", unix.RTN_UNICAST, "", unix.RTN_UNICAST)
 	s.SetPolicy(NewAllowList(public, []string{"good.example"}))
 	if _, err := refused.Read(make([]byte, 1)); err == nil || errors.Is(err, io.EOF) {
-		t.Errorf("the connection to the name that is not listed any more: %v", err)
+		t.Errorf("the connection to the name that is no longer listed: %v", err)
 	}
 	if _, err := io.WriteString(stays, "x"); err != nil {
 		t.Error(err)
@@ -372,7 +372,7 @@ func TestNamesWhenThePolicyChanges(t *testing.T) {
 	}
 	if c, err := in.dial(t.Context(), other); err == nil {
 		_ = c.Close()
-		t.Error("the name that is not listed any more is reached")
+		t.Error("the name that is no longer listed is reached")
 	}
 	// An address that a program remembers stays valid under a wider policy.
 	s.SetPolicy(public)
@@ -440,10 +440,10 @@ func TestEachRequestAsksTheName(t *testing.T) {
 		},
 		"two lengths": {
 			"POST / HTTP/1.1\r\nHost: good.example\r\nContent-Length: 0\r\nContent-Length: 40\r\n\r\n", "400 Bad Request", "",
-			"of this protocol",
+			"this protocol",
 		},
 		"two hosts": {
-			"GET / HTTP/1.1\r\nHost: good.example\r\nHost: other.example\r\n\r\n", "400 Bad Request", "", "of this protocol",
+			"GET / HTTP/1.1\r\nHost: good.example\r\nHost: other.example\r\n\r\n", "400 Bad Request", "", "this protocol",
 		},
 		"an absolute URL": {
 			"GET http://other.example/ HTTP/1.1\r\nHost: good.example\r\n\r\n", "403 Forbidden", "", `"other.example"`,

@@ -84,7 +84,7 @@ func embedded(addr netip.Addr) netip.Addr {
 func reserved(addr netip.Addr) string {
 	switch {
 	case !addr.IsValid() || addr.IsUnspecified():
-		return "it is no address"
+		return "it is not an address"
 	case addr.IsLoopback():
 		return "it is this host's loopback"
 	case isMetadata(addr):

@@ -26,7 +26,7 @@ func lookUpRoute(addr netip.Addr) (routeType, error) {
 	case err != nil:
 		return unix.RTN_UNSPEC, fmt.Errorf("look up the route to %s: %w", addr, err)
 	case len(routes) == 0:
-		return unix.RTN_UNSPEC, fmt.Errorf("look up the route to %s: the kernel named none", addr)
+		return unix.RTN_UNSPEC, fmt.Errorf("look up the route to %s: the kernel returned none", addr)
 	}
 	return routeType(routes[0].Type), nil
 }

@@ -74,7 +74,7 @@ func (s *Stack) admitUDP(dst netip.AddrPort) (ctx context.Context, end func()) {
 	flow := Flow{Proto: UDP, Dst: dst}
 	if name, ok := s.names.of(dst.Addr()); ok {
 		flow.Name = name
-		s.refuse(flow, "only TCP may go to a domain: of UDP it cannot be seen whom it asks")
+		s.refuse(flow, "only TCP can use an allowed domain: UDP does not name its server")
 		return nil, nil
 	}
 	ctx, end = s.follow(flow)

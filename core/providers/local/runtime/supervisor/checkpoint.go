@@ -101,11 +101,11 @@ func engineVersion() string {
 func (s *Supervisor) awaitImage() (wire.Kept, error) {
 	kept, err := s.kept()
 	if err != nil {
-		return kept, core.Errorf(core.KindCanceled, "local.launch", "", "the sandbox to go on from was not kept: %w", err)
+		return kept, core.Errorf(core.KindCanceled, "local.launch", "", "the saved sandbox is missing: %w", err)
 	}
 	if own := engineVersion(); kept.Engine != own {
 		return kept, core.Errorf(
-			core.KindConflict, "local.launch", "", "the checkpoint is of another version of sb-runtime: gVisor %s, not %s",
+			core.KindConflict, "local.launch", "", "the checkpoint was made by another version of sb-runtime: gVisor %s, not %s",
 			kept.Engine, own,
 		).
 			WithHint("launch from it with the sb that made it, or make a new one")

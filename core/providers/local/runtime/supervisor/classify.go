@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/runtime/engine"
 )
 
 // classify adds a kind to an error of the sandbox's start.
@@ -33,6 +34,9 @@ func classified(op, what string, err error) error {
 func classifyAs(op, what string, err error) error {
 	kind := errnoKind(err)
 	hint := kindHint(kind)
+	if errors.Is(err, engine.ErrReplaced) {
+		kind, hint = core.KindUnauthorized, "nothing may move or replace a directory while it is mounted"
+	}
 	if errors.Is(err, unix.EMFILE) {
 		hint = "raise the limit of open files: ulimit -n 1024"
 	}
@@ -59,7 +63,7 @@ func kindHint(kind core.Kind) string {
 	case core.KindExhausted:
 		return "free disk space, memory or processes on this machine"
 	case core.KindUnavailable:
-		return "sb doctor says what this machine does not allow"
+		return "sb doctor shows the problems of this machine"
 	case core.KindInternal, core.KindUsage, core.KindNotFound, core.KindConflict, core.KindUnsupported,
 		core.KindUnauthorized,
 		core.KindTimeout, core.KindCanceled:

@@ -38,6 +38,6 @@ func (s *Supervisor) endWith(c *command.Command) {
 		}
 		s.stopping.Lock()
 		defer s.stopping.Unlock()
-		s.finish(end{core.StateExited, core.ReasonCommand, "its command ended with code " + strconv.Itoa(exit.Code)})
+		s.finish(end{core.StateExited, core.ReasonCommand, "its command exited with code " + strconv.Itoa(exit.Code)})
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -72,7 +73,7 @@ func checkConfined(t *testing.T, dir string) {
 		}
 		return err
 	}
-	for name, try := range map[string]func() error{
+	attempts := map[string]func() error{
 		"start a program":      func() error { return unix.Exec("/bin/true", []string{"true"}, nil) },
 		"make a namespace":     func() error { return unix.Unshare(unix.CLONE_NEWUSER) },
 		"mount":                func() error { return unix.Mount("x", dir, "tmpfs", 0, "") },
@@ -87,10 +88,16 @@ func checkConfined(t *testing.T, dir string) {
 		"open a packet socket": func() error { return socket(unix.AF_PACKET, unix.SOCK_DGRAM, 0) },
 		"open an audit socket": func() error { return socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT) },
 		"load a program":       func() error { _, _, errno := unix.Syscall(unix.SYS_BPF, 0, 0, 0); return errno },
-	} {
+	}
+	maps.Copy(attempts, callsHere())
+	for name, try := range attempts {
 		if err := try(); err != unix.EPERM { //nolint:errorlint // a system call's own
 			t.Errorf("it may %s: %v", name, err)
 		}
+	}
+	// Calls that did not exist when the list was made.
+	if _, _, errno := unix.Syscall(newestCall+1, 0, 0, 0); errno != unix.ENOSYS {
+		t.Errorf("it may use a new system call: %v", errno)
 	}
 	// A supervisor needs the rest.
 	if err := unix.Kill(os.Getpid(), 0); err != nil {

@@ -23,8 +23,8 @@ func (s *Supervisor) leaveGroup() {
 // crash returns the reason for an unexpected end of the sandbox's kernel.
 func (s *Supervisor) crash() end {
 	if s.group.OutOfMemory() {
-		return end{core.StateFailed, core.ReasonMemory, "the machine's kernel ended it: its memory limit of " +
-			s.launch.Spec.Memory.String() + " was passed"}
+		return end{core.StateFailed, core.ReasonMemory, "the machine's kernel killed it: its memory limit of " +
+			s.launch.Spec.Memory.String() + " was exceeded"}
 	}
 	return end{core.StateFailed, core.ReasonCrash, "the sandbox's kernel ended"}
 }

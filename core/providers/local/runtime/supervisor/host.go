@@ -50,7 +50,7 @@ func (h host) Plan(r *wire.Command) (command.Start, error) {
 // the host. Only commands have a layer of secrets: the other processes do not need them, and are stored in checkpoints.
 func (s *Supervisor) environment(home string, layers ...map[string]string) []string {
 	if s.launch.Root == nil {
-		return command.Environment([]string{"LANG=C.UTF-8"}, home, layers...)
+		return command.Environment([]string{"LANG=C.UTF-8"}, home, s.withRegistry(layers)...)
 	}
 	image := map[string]string{}
 	for _, variable := range s.launch.Root.Env {
@@ -58,7 +58,25 @@ func (s *Supervisor) environment(home string, layers ...map[string]string) []str
 			image[name] = value
 		}
 	}
-	return command.Environment(nil, home, append([]map[string]string{image}, layers...)...)
+	return command.Environment(nil, home, s.withRegistry(append([]map[string]string{image}, layers...))...)
+}
+
+// npmRegistry is the variable with npm's package registry. npm takes it in any case of the letters.
+const npmRegistry = "npm_config_registry"
+
+// withRegistry returns the layers of variables with the package registry of the configuration, unless one sets it.
+func (s *Supervisor) withRegistry(layers []map[string]string) []map[string]string {
+	if s.launch.NPMRegistry == "" {
+		return layers
+	}
+	for _, layer := range layers {
+		for name := range layer {
+			if strings.EqualFold(name, npmRegistry) {
+				return layers
+			}
+		}
+	}
+	return append(layers, map[string]string{npmRegistry: s.launch.NPMRegistry})
 }
 
 // Start implements command.Host. A kept command becomes a child of the sandbox's first process.

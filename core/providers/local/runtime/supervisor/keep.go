@@ -35,9 +35,9 @@ func (s *Supervisor) keep(ctx context.Context) {
 		select {
 		case why = <-s.ending:
 		case <-ctx.Done():
-			why = end{core.StateLost, core.ReasonSupervisor, "the supervisor was told to end"}
+			why = end{core.StateLost, core.ReasonSupervisor, "a signal ended the supervisor"}
 		case <-owner:
-			why = end{core.StateExited, core.ReasonLeaseEnded, "the process that it was launched for is gone"}
+			why = end{core.StateExited, core.ReasonLeaseEnded, "its owner process has ended"}
 		case <-s.box.Done():
 			why = s.crash()
 			select {
@@ -91,11 +91,11 @@ func (s *Supervisor) due() end {
 	defer s.mu.Unlock()
 	expired := func(when time.Time) bool { return !when.IsZero() && !now.Before(when) }
 	if expired(s.state.Expires) {
-		return end{core.StateExited, core.ReasonTimeout, "its lifetime was over"}
+		return end{core.StateExited, core.ReasonTimeout, "its lifetime expired"}
 	}
 	idle := time.Duration(s.launch.Spec.IdleTimeout)
 	if s.busy == 0 && idle > 0 && expired(s.state.LastActive.Add(idle)) {
-		return end{core.StateExited, core.ReasonIdle, fmt.Sprintf("nothing ran in it for %s", core.Duration(idle))}
+		return end{core.StateExited, core.ReasonIdle, fmt.Sprintf("no command ran in it for %s", core.Duration(idle))}
 	}
 	if s.saves() && s.dirty && expired(s.saveAt) {
 		if err := s.saveFilesystem(); err != nil {
@@ -173,7 +173,7 @@ func (s *Supervisor) thaw() error {
 		return nil
 	}
 	if err := s.box.Thaw(); err != nil {
-		return core.Errorf(core.KindInternal, "local", s.launch.ID, "the sandbox cannot be woken: %w", err)
+		return core.Errorf(core.KindInternal, "local", s.launch.ID, "the frozen sandbox cannot be resumed: %w", err)
 	}
 	s.frozen, s.state.Frozen = false, false
 	s.wakeUp()
@@ -237,10 +237,9 @@ func (s *Supervisor) watchMemory(ctx context.Context, limit int64) {
 func overLimit(used, overhead, limit int64) string {
 	switch {
 	case used > limit:
-		return fmt.Sprintf("memory use of %s is over the limit of %s", core.Bytes(used), core.Bytes(limit))
+		return fmt.Sprintf("memory use of %s exceeded the limit of %s", core.Bytes(used), core.Bytes(limit))
 	case used+overhead > limit+socket.KernelMemory:
-		return fmt.Sprintf("memory use of %s, and %s that its kernel and its network hold for it, are over the limit of %s "+
-			"and %s for those",
+		return fmt.Sprintf("memory use of %s, plus %s of its kernel and network, exceeded the limit of %s plus %s",
 			core.Bytes(used), core.Bytes(overhead), core.Bytes(limit), core.Bytes(socket.KernelMemory))
 	}
 	return ""

@@ -16,9 +16,9 @@ func TestOverLimit(t *testing.T) {
 		{512, 20, ""},
 		{1, 700, ""},
 		{512, 256, ""},
-		{513, 20, "memory use of 513MiB is over"},
-		{512, 257, "257MiB that its kernel"},
-		{1, 768, "768MiB that its kernel"},
+		{513, 20, "memory use of 513MiB exceeded"},
+		{512, 257, "257MiB of its kernel"},
+		{1, 768, "768MiB of its kernel"},
 	} {
 		if got := overLimit(test.used*mib, test.overhead*mib, 512*mib); !strings.Contains(got, test.message) ||
 			(got == "") != (test.message == "") {

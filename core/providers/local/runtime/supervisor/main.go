@@ -28,7 +28,7 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 		return 0
 	}
 	if len(args) != 1 || args[0] != "supervise" {
-		_, _ = io.WriteString(stderr, "sb-runtime is started by sb; it has no use of its own\n")
+		_, _ = io.WriteString(stderr, "sb starts sb-runtime; it cannot be started by hand\n")
 		return 2
 	}
 	log := slog.New(slog.NewTextHandler(stderr, nil))

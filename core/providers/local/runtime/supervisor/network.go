@@ -32,7 +32,7 @@ func (s *Supervisor) connect(network core.Network) (*engine.Network, error) {
 // setNetwork replaces the network policy. The client stores the policy.
 func (s *Supervisor) setNetwork(network *core.Network) error {
 	if network == nil {
-		return core.Errorf(core.KindUsage, "policy set", s.launch.ID, "no policy is named")
+		return core.Errorf(core.KindUsage, "policy set", s.launch.ID, "the policy is missing")
 	}
 	s.policing.Lock()
 	defer s.policing.Unlock()

@@ -153,6 +153,8 @@ func (s *Supervisor) Control(ctx context.Context, request *wire.Request, files *
 		err = s.snapshot(ctx, request.Dir)
 	case wire.VerbDiff:
 		err = s.diff(files)
+	case wire.VerbLayer:
+		err = s.layer(files)
 	case wire.VerbDenials:
 		reply.Denials = s.denials()
 	case wire.VerbNetwork:
@@ -164,7 +166,7 @@ func (s *Supervisor) Control(ctx context.Context, request *wire.Request, files *
 	case wire.VerbExec, wire.VerbAttach, wire.VerbFile, wire.VerbExecs, wire.VerbLogs:
 		fallthrough
 	default:
-		err = core.Errorf(core.KindUnsupported, string(request.Verb), "", "the supervisor does not know %q", request.Verb)
+		err = core.Errorf(core.KindUnsupported, string(request.Verb), "", "the supervisor does not support %q", request.Verb)
 	}
 	reply.Error = guest.Fail(err)
 	return reply
@@ -325,8 +327,8 @@ func (s *Supervisor) stop(ctx context.Context, grace time.Duration) error {
 		return err
 	}
 	defer s.release()
-	if err := s.box.SignalAll(unix.SIGTERM); err != nil {
-		s.log.Warn("the processes could not be told to end", "error", err)
+	if err := s.box.SignalAll(s.stopSignal()); err != nil {
+		s.log.Warn("the processes could not be signaled to end", "error", err)
 	}
 	s.awaitQuiet(ctx, grace)
 	s.mu.Lock()
@@ -345,6 +347,15 @@ func (s *Supervisor) stop(ctx context.Context, grace time.Duration) error {
 	}
 	s.finish(end{core.StateStopped, core.ReasonStopped, ""})
 	return nil
+}
+
+// stopSignal returns the signal that asks the sandbox's processes to end.
+func (s *Supervisor) stopSignal() unix.Signal {
+	ofImage := ""
+	if s.launch.Root != nil {
+		ofImage = s.launch.Root.StopSignal
+	}
+	return command.StopSignal(s.launch.Spec, ofImage)
 }
 
 // hasEnded reports whether the sandbox's kernel is gone, after it did not answer. It waits up to endSeen for the end.

@@ -28,7 +28,7 @@ func (s *Supervisor) dropUnwanted(ctx context.Context, dir string) {
 		return
 	}
 	if err := os.RemoveAll(dir); err != nil {
-		s.log.Error("what a client did not wait for could not be removed", "error", err)
+		s.log.Error("the files of a canceled request could not be removed", "error", err)
 	}
 }
 
@@ -46,7 +46,31 @@ func (s *Supervisor) snapshot(ctx context.Context, name string) error {
 	s.keeping.Lock()
 	defer s.keeping.Unlock()
 	if err := s.box.SaveFS(dir); err != nil {
-		return classifyAs("snapshot", "the files could not be kept", err)
+		return classifyAs("snapshot", "the files could not be saved", err)
+	}
+	return nil
+}
+
+// layer suspends the processes inside while it writes the writable layer to the client's descriptor.
+func (s *Supervisor) layer(files *socket.Files) error {
+	to, err := files.Take(1)
+	if err != nil {
+		return err
+	}
+	defer closeAll(to)
+	if err := s.acquire(); err != nil {
+		return err
+	}
+	defer s.release()
+	s.keeping.Lock()
+	defer s.keeping.Unlock()
+	// A file that changes while it is read would break the archive.
+	if err := s.box.Pause(); err != nil {
+		return classifyAs("layer", "the processes could not be suspended", err)
+	}
+	defer func() { _ = s.box.Resume() }()
+	if err := s.box.Layer(to[0]); err != nil {
+		return classified("local.layer", "the files could not be read", err)
 	}
 	return nil
 }
@@ -66,7 +90,7 @@ func (s *Supervisor) diff(files *socket.Files) error {
 	changes, err := s.box.Diff()
 	s.keeping.Unlock()
 	if err != nil {
-		return classifyAs("diff", "the changes could not be told", err)
+		return classifyAs("diff", "the changes could not be sent", err)
 	}
 	return json.NewEncoder(to[0]).Encode(changes)
 }

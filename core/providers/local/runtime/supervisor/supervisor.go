@@ -211,10 +211,11 @@ func (s *Supervisor) config() engine.Config {
 	}
 	if s.launch.Root != nil {
 		config.RootImage = s.launch.Root.Path
+		for _, f := range s.launch.Root.Files {
+			config.Files = append(config.Files, engine.File{Path: f.Path, Content: f.Content, Mode: os.FileMode(f.Mode & 0o777)})
+		}
 	}
-	for _, v := range spec.Volumes {
-		config.Volumes = append(config.Volumes, engine.Volume{Source: v.Source, Target: v.Target, ReadOnly: v.ReadOnly})
-	}
+	config.Volumes = s.volumes()
 	if s.launch.Restore > 0 {
 		config.Restore = store.SavesIn(s.launch.Dir).Dir(s.launch.Restore)
 	}

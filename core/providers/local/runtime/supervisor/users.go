@@ -50,7 +50,7 @@ func (s *Supervisor) read(
 		return err
 	}
 	if err := parse(r); err != nil {
-		s.log.Warn("a file of the sandbox was not read to its end", "file", name, "error", err)
+		s.log.Warn("a file of the sandbox was read only in part", "file", name, "error", err)
 	}
 	return nil
 }
@@ -66,10 +66,13 @@ func (s *Supervisor) defaultUser() string {
 // user parses USER[:GROUP], each a name or a number; "" is root. As in Docker, a uid without an entry in an image has
 // the group 0.
 func (s *Supervisor) user(text string) (command.User, error) {
-	return s.users.Find(text, func(uid uint32) uint32 {
-		if s.launch.Root != nil {
-			return 0
-		}
-		return uid
-	})
+	return s.users.Find(text, s.stranger)
+}
+
+// stranger returns the group of a user without an entry.
+func (s *Supervisor) stranger(uid uint32) uint32 {
+	if s.launch.Root != nil {
+		return 0
+	}
+	return uid
 }

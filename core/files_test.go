@@ -1,10 +1,8 @@
-package commands
+package core
 
 import (
 	"io/fs"
 	"testing"
-
-	"github.com/seed-0724f904/sb/commands/files"
 )
 
 func TestModeText(t *testing.T) {
@@ -20,7 +18,7 @@ func TestModeText(t *testing.T) {
 		fs.ModeDevice | 0o660:                    "brw-rw----",
 		fs.ModeDevice | fs.ModeCharDevice | 0o66: "c---rw-rw-",
 	} {
-		if got := files.ModeText(mode); got != want {
+		if got := ModeText(mode); got != want {
 			t.Errorf("%v: %s, want %s", mode, got, want)
 		}
 	}
