@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/command"
+	"github.com/seed-0724f904/sb/core/agent/journal"
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
@@ -118,7 +119,7 @@ func (b *Box) prepare(stdin *os.File) error {
 		return err
 	}
 	b.commands = command.New(host{b}, command.Config{
-		Sandbox: b.config.ID, Dir: b.dir.Journal(), LogLimit: b.config.ExecLogLimit, EntryLogLimit: b.config.EntryLogLimit,
+		Sandbox: b.config.ID, Journal: b.journal(), LogLimit: b.config.ExecLogLimit, EntryLogLimit: b.config.EntryLogLimit,
 	})
 	b.commands.Secrets.Add(b.config.Secrets)
 	if b.config.Fence.On || b.config.Fence.Closed {
@@ -145,6 +146,10 @@ func (b *Box) prepare(stdin *os.File) error {
 	b.lastActive, b.expires, b.fixed = time.Now(), b.config.Expires, b.config.Fixed
 	return b.commands.Open()
 }
+
+// journal returns the entries of the sandbox's commands. Root in the sandbox can write to their directory, so they are
+// signed.
+func (b *Box) journal() journal.Entries { return journal.Entries{Dir: b.dir.Journal(), Key: b.key} }
 
 // limitFiles bounds the open files of this process and its children. A lower limit of the container stays.
 func limitFiles(most int) error {

@@ -95,17 +95,7 @@ func (b *Box) answer(r wire.Request, c *client) error {
 	case wire.VerbAttach:
 		return b.attach(r, c)
 	case wire.VerbExecs:
-		execs, err := journal.Execs(b.dir.Journal())
-		if err != nil {
-			return err
-		}
-		for _, exec := range execs {
-			if !c.sendJSON(wire.FrameExec, exec) {
-				return nil
-			}
-		}
-		c.reply(wire.Reply{})
-		return nil
+		return b.execs(c)
 	case wire.VerbLogs:
 		return b.logs(r, c)
 	case wire.VerbDial:
@@ -195,10 +185,30 @@ func (b *Box) obey(cmd *command.Command, c *client, feed *feeder) {
 	}
 }
 
+// execs sends the journal's entries. Each is signed, because root in the sandbox may control the process that carries
+// them to the caller.
+func (b *Box) execs(c *client) error {
+	execs, err := b.journal().All()
+	if err != nil {
+		return err
+	}
+	for _, exec := range execs {
+		payload, err := b.journal().Encode(exec)
+		if err != nil {
+			return err
+		}
+		if !c.send(wire.FrameExec, payload) {
+			return nil
+		}
+	}
+	c.reply(wire.Reply{})
+	return nil
+}
+
 // attach follows a command's output in the journal; its stdin and controls are as in exec.
 func (b *Box) attach(r wire.Request, c *client) error {
 	cmd := b.commands.Get(r.Exec)
-	entry, err := journal.Read(b.dir.Journal(), r.Exec)
+	entry, err := b.journal().Read(r.Exec)
 	if errors.Is(err, fs.ErrNotExist) {
 		return noCommand(r.Exec)
 	}
@@ -257,7 +267,7 @@ func noCommand(id string) error {
 }
 
 func (b *Box) logs(r wire.Request, c *client) error {
-	if _, err := journal.Read(b.dir.Journal(), r.Exec); errors.Is(err, fs.ErrNotExist) {
+	if _, err := b.journal().Read(r.Exec); errors.Is(err, fs.ErrNotExist) {
 		return noCommand(r.Exec)
 	}
 	cmd := b.commands.Get(r.Exec)

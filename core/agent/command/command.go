@@ -109,10 +109,10 @@ func (c *Command) open(secrets map[string]string) (err error) {
 	if c.exec.ID == journal.EntryID {
 		limit = c.s.config.EntryLogLimit
 	}
-	if c.output, err = journal.Create(c.s.config.Dir, c.exec.ID, limit, c.s.Secrets.Add(secrets)); err != nil {
+	if c.output, err = journal.Create(c.s.config.Journal.Dir, c.exec.ID, limit, c.s.Secrets.Add(secrets)); err != nil {
 		return err
 	}
-	if err := journal.Write(c.s.config.Dir, c.exec); err != nil {
+	if err := c.s.config.Journal.Write(c.exec); err != nil {
 		return errors.Join(err, c.output.Close())
 	}
 	return nil
@@ -121,7 +121,7 @@ func (c *Command) open(secrets map[string]string) (err error) {
 // conclude ends a command that has no process.
 func (c *Command) conclude(exit core.Exit) {
 	c.exec.Ended, c.exec.Exit = time.Now(), &exit
-	if err := errors.Join(c.output.Close(), journal.Write(c.s.config.Dir, c.exec)); err != nil {
+	if err := errors.Join(c.output.Close(), c.s.config.Journal.Write(c.exec)); err != nil {
 		c.s.host.Note(err)
 	}
 	close(c.done)
@@ -159,7 +159,7 @@ func (c *Command) attend(timeout time.Duration) {
 	entry := c.exec
 	c.mu.Unlock()
 	c.CloseStdin()
-	if err := journal.Write(c.s.config.Dir, entry); err != nil {
+	if err := c.s.config.Journal.Write(entry); err != nil {
 		c.s.host.Note(err)
 	}
 	close(c.done)

@@ -105,7 +105,7 @@ func (s *sink) String() string {
 func open(t *testing.T, dir string) (*Commands, *children) {
 	t.Helper()
 	h := &children{t: t}
-	s := New(h, Config{Sandbox: "box", Dir: dir, LogLimit: 1 << 20, EntryLogLimit: 1 << 20})
+	s := New(h, Config{Sandbox: "box", Journal: journal.Entries{Dir: dir}, LogLimit: 1 << 20, EntryLogLimit: 1 << 20})
 	if err := s.Open(); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestCommandsAreJournaled(t *testing.T) {
 	if len(ids) != 2 || ids[0] != "1" || ids[1] != "2" {
 		t.Errorf("the ids are %q", ids)
 	}
-	execs, err := journal.Execs(dir)
+	execs, err := journal.Entries{Dir: dir}.All()
 	if err != nil || len(execs) != 2 || execs[0].Exit.Code != 7 || execs[0].StdoutBytes != 4 ||
 		execs[1].Exit.Code != exitNotFound {
 		t.Errorf("the journal has %+v, %v", execs, err)

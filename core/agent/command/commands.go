@@ -30,8 +30,10 @@ const (
 
 // Config describes the journal of a sandbox.
 type Config struct {
-	// Sandbox is the sandbox's id, and Dir the directory of its journal.
-	Sandbox, Dir string
+	// Sandbox is the sandbox's id.
+	Sandbox string
+	// Journal has the entries of the commands, and their output beside them.
+	Journal journal.Entries
 	// LogLimit bounds the output that is kept of a command, and EntryLogLimit that of the entry command, in bytes.
 	LogLimit, EntryLogLimit int64
 }
@@ -57,20 +59,23 @@ func New(host Host, config Config) *Commands {
 // Open makes the journal or continues its numbers. A command that ran when the sandbox was killed has no exit; the
 // recorded end is now.
 func (s *Commands) Open() error {
-	if err := os.MkdirAll(s.config.Dir, 0o700); err != nil {
+	if err := os.MkdirAll(s.config.Journal.Dir, 0o700); err != nil {
 		return err
 	}
-	execs, err := journal.Execs(s.config.Dir)
+	execs, err := s.config.Journal.All()
 	if err != nil {
 		return err
 	}
 	for _, e := range execs {
+		if e.Damaged() && s.config.Journal.Key != nil {
+			continue // root in the sandbox may have chosen its number
+		}
 		if n, err := strconv.Atoi(e.ID); err == nil {
 			s.Continue(n)
 		}
 		if e.Running() {
 			e.Ended = time.Now()
-			if err := journal.Write(s.config.Dir, e); err != nil {
+			if err := s.config.Journal.Write(e); err != nil {
 				return err
 			}
 		}

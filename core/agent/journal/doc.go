@@ -6,6 +6,8 @@
 // these, then as many bytes as the length, and a CRC-32C of them. All numbers are big endian. A record that is cut
 // short is the end.
 //
+// In a container, root can write to the journal, so its entries are signed.
+//
 // It imports core, core/redact, internal/atomicfile and internal/seal. Start with Create in journal.go for the writer,
 // and with reader.go.
 package journal

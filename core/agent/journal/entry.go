@@ -2,6 +2,9 @@ package journal
 
 import (
 	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,21 +22,30 @@ import (
 // EntryID is the id of the entry command.
 const EntryID = "0"
 
-// Write replaces the entry of a command. It holds no secrets.
-func Write(dir string, exec core.Exec) error {
-	text, err := seal.Marshal(exec)
+// Entries are the entries of a journal. They hold no secrets.
+type Entries struct {
+	// Dir is the journal's directory.
+	Dir string
+	// Key signs the entries of a journal that root in the sandbox can write to. An entry with another signature, or with
+	// none, is damaged. Without a key, entries have no signature.
+	Key []byte
+}
+
+// Write replaces the entry of a command.
+func (e Entries) Write(exec core.Exec) error {
+	text, err := e.Encode(exec)
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(filepath.Join(dir, exec.ID+".json"), text, 0o600)
+	return atomicfile.Write(filepath.Join(e.Dir, exec.ID+".json"), text, 0o600)
 }
 
 // Read returns the entry of a command. id is any text. The error is fs.ErrNotExist if no command has it.
-func Read(dir, id string) (exec core.Exec, err error) {
+func (e Entries) Read(id string) (exec core.Exec, err error) {
 	if !validID(id) {
 		return core.Exec{}, fmt.Errorf("command %q: %w", id, fs.ErrNotExist)
 	}
-	path := filepath.Join(dir, id+".json")
+	path := filepath.Join(e.Dir, id+".json")
 	f, err := openRegular(path)
 	if err != nil {
 		return core.Exec{}, err
@@ -43,7 +55,7 @@ func Read(dir, id string) (exec core.Exec, err error) {
 	if err != nil {
 		return core.Exec{}, err
 	}
-	if err := seal.Unmarshal(text, &exec); err != nil {
+	if exec, err = e.Decode(text); err != nil {
 		return core.Exec{}, fmt.Errorf("%s is damaged: %w", path, err)
 	}
 	// A file that is empty JSON, or of another command, decodes, too.
@@ -51,6 +63,47 @@ func Read(dir, id string) (exec core.Exec, err error) {
 		return core.Exec{}, fmt.Errorf("%s is damaged: it does not describe command %s", path, id)
 	}
 	return exec, nil
+}
+
+// signed is an entry with the code that authenticates it: HMAC-SHA256 of its bytes.
+type signed struct {
+	Entry json.RawMessage `json:"entry"`
+	MAC   []byte          `json:"mac"`
+}
+
+// Encode returns an entry with its checksum, and signed if there is a key.
+func (e Entries) Encode(exec core.Exec) ([]byte, error) {
+	if e.Key == nil {
+		return seal.Marshal(exec)
+	}
+	entry, err := json.Marshal(exec)
+	if err != nil {
+		return nil, err
+	}
+	return seal.Marshal(signed{Entry: entry, MAC: e.mac(entry)})
+}
+
+// Decode reads the result of Encode. It returns an error if a byte has changed, or for another key's signature.
+func (e Entries) Decode(text []byte) (exec core.Exec, err error) {
+	if e.Key == nil {
+		err = seal.Unmarshal(text, &exec)
+		return exec, err
+	}
+	var s signed
+	if err := seal.Unmarshal(text, &s); err != nil {
+		return core.Exec{}, err
+	}
+	if !hmac.Equal(s.MAC, e.mac(s.Entry)) {
+		return core.Exec{}, errors.New("sb did not write it: its signature is missing or wrong")
+	}
+	err = json.Unmarshal(s.Entry, &exec)
+	return exec, err
+}
+
+func (e Entries) mac(entry []byte) []byte {
+	h := hmac.New(sha256.New, e.Key)
+	h.Write(entry)
+	return h.Sum(nil)
 }
 
 // maxEntry bounds an entry in bytes: the kernel bounds a command line by far less.

@@ -19,10 +19,9 @@ import (
 // codeUnknown is the exit code of a command whose entry cannot be read.
 const codeUnknown = 125
 
-// Execs reads all entries in a journal's directory, oldest first. An unreadable entry has only its id, and an exit
-// whose message names the file.
-func Execs(dir string) ([]core.Exec, error) {
-	entries, err := os.ReadDir(dir)
+// All reads all entries, oldest first. A damaged entry has only its id, and an exit whose message names the file.
+func (e Entries) All() ([]core.Exec, error) {
+	files, err := os.ReadDir(e.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return []core.Exec{}, nil
 	}
@@ -30,12 +29,12 @@ func Execs(dir string) ([]core.Exec, error) {
 		return nil, err
 	}
 	execs := []core.Exec{}
-	for _, e := range entries {
-		id, ok := strings.CutSuffix(e.Name(), ".json")
+	for _, file := range files {
+		id, ok := strings.CutSuffix(file.Name(), ".json")
 		if !ok || !validID(id) {
 			continue
 		}
-		exec, err := Read(dir, id)
+		exec, err := e.Read(id)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -138,25 +138,25 @@ func TestFollow(t *testing.T) {
 func TestEntriesAreFoundByTheirID(t *testing.T) {
 	dir := t.TempDir()
 	for _, id := range []string{"0", "2", "10"} {
-		if err := Write(dir, core.Exec{ID: id, Command: []string{"x"}, Started: time.Now()}); err != nil {
+		if err := (Entries{Dir: dir}).Write(core.Exec{ID: id, Command: []string{"x"}, Started: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	execs, err := Execs(dir)
+	execs, err := Entries{Dir: dir}.All()
 	if err != nil || len(execs) != 3 || execs[2].ID != "10" {
 		t.Errorf("%+v, %v", execs, err)
 	}
 	for _, id := range []string{
 		"../../etc/passwd", "../2", "./2", "2/", "2\x00", "", ".", "-1", strings.Repeat("9", 300),
 	} {
-		if _, err := Read(dir, id); !errors.Is(err, os.ErrNotExist) {
+		if _, err := (Entries{Dir: dir}).Read(id); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("id %q: %v", id, err)
 		}
 		for _, err := range Records(t.Context(), dir, id, core.LogOptions{Tail: -1}, func() bool { return true }) {
 			t.Errorf("id %q has output, %v", id, err)
 		}
 	}
-	if _, err := Read(dir, "3"); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "3.json")) {
+	if _, err := (Entries{Dir: dir}).Read("3"); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "3.json")) {
 		t.Errorf("the error of a damaged entry is %v: it does not name the file", err)
 	}
 }
@@ -198,7 +198,7 @@ func TestDamagedEntriesAreNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			for _, id := range []string{"1", "2", "3"} {
-				if err := Write(dir, core.Exec{ID: id, Command: []string{"true"}, Started: time.Now()}); err != nil {
+				if err := (Entries{Dir: dir}).Write(core.Exec{ID: id, Command: []string{"true"}, Started: time.Now()}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -206,7 +206,7 @@ func TestDamagedEntriesAreNamed(t *testing.T) {
 			if err := damage(path); err != nil {
 				t.Fatal(err)
 			}
-			execs, err := Execs(dir)
+			execs, err := Entries{Dir: dir}.All()
 			if err != nil || len(execs) != 3 {
 				t.Fatalf("%+v, %v", execs, err)
 			}
@@ -227,7 +227,7 @@ func TestEveryChangedByteOfAnEntryIsNamed(t *testing.T) {
 		ID: "1", Command: []string{"make", "-j8"}, Started: time.Unix(1_700_000_000, 5).UTC(),
 		Exit: &core.Exit{Code: 7, Message: "a message"}, StdoutBytes: 12_345,
 	}
-	if err := Write(dir, want); err != nil {
+	if err := (Entries{Dir: dir}).Write(want); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "1.json")
@@ -242,7 +242,7 @@ func TestEveryChangedByteOfAnEntryIsNamed(t *testing.T) {
 			if err := os.WriteFile(path, changed, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			got, err := Read(dir, "1")
+			got, err := Entries{Dir: dir}.Read("1")
 			if err == nil && !reflect.DeepEqual(got, want) {
 				t.Errorf("bit %d of byte %d: %+v is believed", bit, at, got)
 			}
@@ -256,7 +256,7 @@ func TestEveryChangedByteOfAnEntryIsNamed(t *testing.T) {
 	if err := os.WriteFile(path, []byte(old), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Read(dir, "1"); err != nil || got.Command[0] != "true" {
+	if got, err := (Entries{Dir: dir}).Read("1"); err != nil || got.Command[0] != "true" {
 		t.Errorf("without a checksum: %+v, %v", got, err)
 	}
 }
@@ -383,4 +383,44 @@ func TestDamagedOutputIsNamed(t *testing.T) {
 	if last == nil || !strings.Contains(last.Error(), path) {
 		t.Errorf("%v", last)
 	}
+}
+
+// An entry is read only if the journal's key signed it for its command.
+func TestOnlySignedEntries(t *testing.T) {
+	entries := Entries{Dir: t.TempDir(), Key: []byte("key")}
+	genuine := core.Exec{ID: "1", Command: []string{"make", "<a>"}, Started: time.Now().UTC()}
+	forged := core.Exec{ID: "2", Command: []string{"rm", "-rf", "/"}, Actor: "cli", Started: time.Now().UTC()}
+	if err := errors.Join(
+		entries.Write(genuine),
+		Entries{Dir: entries.Dir}.Write(forged),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := entries.Read("1"); err != nil || !reflect.DeepEqual(got, genuine) {
+		t.Errorf("the genuine entry: %+v, %v", got, err)
+	}
+	read := func(what string) {
+		t.Helper()
+		got, err := entries.Read("2")
+		if err == nil || !reflect.DeepEqual(got, core.Exec{}) {
+			t.Errorf("%s: %+v, %v", what, got, err)
+		}
+		all, err := entries.All()
+		if err != nil || len(all) != 2 || all[0].Damaged() || !all[1].Damaged() || all[1].Command != nil {
+			t.Errorf("%s: %+v, %v", what, all, err)
+		}
+	}
+	read("unsigned")
+	if err := (Entries{Dir: entries.Dir, Key: []byte("other")}).Write(forged); err != nil {
+		t.Fatal(err)
+	}
+	read("another key")
+	text, err := os.ReadFile(filepath.Join(entries.Dir, "1.json"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(entries.Dir, "2.json"), text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	read("another command's entry")
 }

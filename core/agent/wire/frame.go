@@ -25,7 +25,7 @@ const (
 	FrameStderr       = 'x' // bytes
 	FrameRecord       = 'r' // a log record, see AppendRecord
 	FrameStdinAck     = 'a' // the number of stdin bytes passed to the command, see StdinWindow
-	FrameExec         = 'l' // a core.Exec
+	FrameExec         = 'l' // an entry of the journal, as journal.Entries.Encode signs it
 	FrameControlReply = 't' // a Reply to a Control with a signal or a size, in their order
 	FrameReply        = 'd' // a Reply, the last frame but after VerbFile
 	FrameRequestAck   = 'h' // another request on the same call has arrived

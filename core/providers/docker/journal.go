@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -31,13 +30,17 @@ func (p *Provider) Execs(ctx context.Context, id string) ([]core.Exec, error) {
 		return nil, err
 	}
 	if sb.State == core.StateRunning {
+		k, err := p.knownOf(ctx, id)
+		if err != nil {
+			return nil, err
+		}
 		execs := []core.Exec{}
-		_, err := p.askEach(ctx, id, "ps", wire.Request{Verb: wire.VerbExecs}, func(kind byte, payload []byte) error {
+		_, err = p.askEach(ctx, id, "ps", wire.Request{Verb: wire.VerbExecs}, func(kind byte, payload []byte) error {
 			if kind != wire.FrameExec {
 				return nil
 			}
-			var exec core.Exec
-			if err := json.Unmarshal(payload, &exec); err != nil {
+			exec, err := k.journal().Decode(payload)
+			if err != nil {
 				return core.Errorf(core.KindInternal, "docker.ps", id, "the sandbox's answer is damaged: %w", err)
 			}
 			execs = append(execs, exec)
@@ -45,12 +48,12 @@ func (p *Provider) Execs(ctx context.Context, id string) ([]core.Exec, error) {
 		})
 		return execs, err
 	}
-	dir, remove, err := p.fetchJournal(ctx, id, func(file string) bool { return strings.HasSuffix(file, ".json") })
+	entries, remove, err := p.fetchJournal(ctx, id, func(file string) bool { return strings.HasSuffix(file, ".json") })
 	if err != nil {
 		return nil, err
 	}
 	defer remove()
-	execs, err := journal.Execs(dir)
+	execs, err := entries.All()
 	for i := range execs {
 		if execs[i].Exit == nil && sb.State != core.StatePaused {
 			execs[i].Ended = cmp.Or(execs[i].Ended, sb.Ended)
@@ -125,17 +128,17 @@ func (p *Provider) liveLogs(ctx context.Context, id string, opts core.LogOptions
 // keptLogs reads the journal of a sandbox that does not run.
 func (p *Provider) keptLogs(ctx context.Context, id string, opts core.LogOptions) iter.Seq2[core.LogRecord, error] {
 	return func(yield func(core.LogRecord, error) bool) {
-		dir, remove, err := p.fetchJournal(ctx, id, filesOf(opts.Exec))
+		entries, remove, err := p.fetchJournal(ctx, id, filesOf(opts.Exec))
 		if err != nil {
 			yield(core.LogRecord{}, err)
 			return
 		}
 		defer remove()
-		if _, err := journal.Read(dir, opts.Exec); err != nil {
+		if _, err := entries.Read(opts.Exec); err != nil {
 			yield(core.LogRecord{}, journalError(opts.Exec, err))
 			return
 		}
-		for record, err := range journal.Records(ctx, dir, opts.Exec, opts, func() bool { return true }) {
+		for record, err := range journal.Records(ctx, entries.Dir, opts.Exec, opts, func() bool { return true }) {
 			if !yield(record, err) {
 				return
 			}
@@ -154,12 +157,12 @@ func journalError(exec string, err error) error {
 func (p *Provider) replay(
 	ctx context.Context, sb core.Sandbox, exec string, streams core.Streams,
 ) (core.Process, error) {
-	dir, remove, err := p.fetchJournal(ctx, sb.ID, filesOf(exec))
+	entries, remove, err := p.fetchJournal(ctx, sb.ID, filesOf(exec))
 	if err != nil {
 		return nil, err
 	}
 	defer remove()
-	entry, err := journal.Read(dir, exec)
+	entry, err := entries.Read(exec)
 	if err != nil {
 		return nil, journalError(exec, err)
 	}
@@ -172,7 +175,7 @@ func (p *Provider) replay(
 		)
 	}
 	if streams.Replay {
-		for record, err := range journal.Records(ctx, dir, exec, core.LogOptions{Exec: exec, Tail: -1}, func() bool {
+		for record, err := range journal.Records(ctx, entries.Dir, exec, core.LogOptions{Exec: exec, Tail: -1}, func() bool {
 			return true
 		}) {
 			if err != nil {
@@ -201,21 +204,24 @@ func filesOf(exec string) func(file string) bool {
 	return func(file string) bool { return file == exec+".json" || file == exec+".log" || file == exec+".log.1" }
 }
 
+// journal returns how the sandbox's first process writes the entries of the journal.
+func (k known) journal() journal.Entries { return journal.Entries{Key: k.key} }
+
 // fetchJournal copies the wanted files of a sandbox's journal to a local directory. remove removes that directory.
 func (p *Provider) fetchJournal(
 	ctx context.Context, id string, wanted func(file string) bool,
-) (dir string, remove func(), err error) {
+) (entries journal.Entries, remove func(), err error) {
 	e, err := p.connect(ctx)
 	if err != nil {
-		return "", nil, p.absent(err, id)
+		return entries, nil, p.absent(err, id)
 	}
 	k, err := p.knownOf(ctx, id)
 	if err != nil {
-		return "", nil, err
+		return entries, nil, err
 	}
-	dir, err = os.MkdirTemp("", "sb-journal-")
+	dir, err := os.MkdirTemp("", "sb-journal-")
 	if err != nil {
-		return "", nil, core.Wrap("docker.journal", id, err)
+		return entries, nil, core.Wrap("docker.journal", id, err)
 	}
 	remove = func() { _ = os.RemoveAll(dir) }
 	defer func() {
@@ -223,6 +229,8 @@ func (p *Provider) fetchJournal(
 			remove()
 		}
 	}()
+	entries = k.journal()
+	entries.Dir = dir
 	ctx, cancel := engine.Within(ctx, engine.WorkTimeout)
 	defer cancel()
 	copied, err := e.Client.CopyFromContainer(
@@ -230,15 +238,15 @@ func (p *Provider) fetchJournal(
 	)
 	if errdefs.IsNotFound(err) {
 		if _, err := p.Get(ctx, id); err != nil {
-			return "", nil, err
+			return entries, nil, err
 		}
-		return dir, remove, nil // no command ever ran in it
+		return entries, remove, nil // no command ever ran in it
 	}
 	if err != nil {
-		return "", nil, engine.Classify(ctx, "journal", id, err)
+		return entries, nil, engine.Classify(ctx, "journal", id, err)
 	}
 	err = unpackJournal(dir, copied.Content, wanted)
-	return dir, remove, engine.Classify(ctx, "journal", id, errors.Join(err, copied.Content.Close()))
+	return entries, remove, engine.Classify(ctx, "journal", id, errors.Join(err, copied.Content.Close()))
 }
 
 // unpackJournal extracts the wanted plain files of an archive. The archive is not trusted: root in the sandbox may have

@@ -205,7 +205,7 @@ func (p *Provider) Execs(ctx context.Context, id string) ([]core.Exec, error) {
 	if _, err := p.Get(ctx, id); err != nil {
 		return nil, err
 	}
-	execs, err := journal.Execs(p.journalDir(id))
+	execs, err := p.journal(id).All()
 	if err != nil {
 		return nil, stateError("ps", err)
 	}
@@ -228,8 +228,8 @@ func (p *Provider) concludeLost(id string, exec *core.Exec) {
 	exec.Exit = &core.Exit{Code: 137, Signal: 9, Reason: sb.Reason, Message: "the sandbox was lost while it ran"}
 }
 
-func (p *Provider) journalDir(id string) string {
-	return p.store.Dir(id) + "/" + store.JournalDir
+func (p *Provider) journal(id string) journal.Entries {
+	return journal.Entries{Dir: p.store.Dir(id) + "/" + store.JournalDir}
 }
 
 // Attach implements core.Attacher. Output comes from the journal, which all attached clients read. Input and signals go
@@ -259,7 +259,7 @@ func (p *Provider) Attach(ctx context.Context, id, exec string, attached core.St
 			return nil, err
 		}
 		// It ended in between.
-		if entry, err := journal.Read(p.journalDir(id), exec); err == nil {
+		if entry, err := p.journal(id).Read(exec); err == nil {
 			execs[at] = entry
 		}
 	}
@@ -306,7 +306,7 @@ func (c *process) replay(attached core.Streams) {
 func (p *Provider) copyJournal(
 	ctx context.Context, id, exec string, to core.Streams, opts core.LogOptions, ended func() bool,
 ) error {
-	for record, err := range journal.Records(ctx, p.journalDir(id), exec, opts, ended) {
+	for record, err := range journal.Records(ctx, p.journal(id).Dir, exec, opts, ended) {
 		if err != nil {
 			return core.Wrap("local.attach", exec, err)
 		}

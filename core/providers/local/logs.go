@@ -22,8 +22,8 @@ func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) it
 			return
 		}
 		exec := cmp.Or(opts.Exec, journal.EntryID)
-		dir := p.journalDir(id)
-		_, err := journal.Read(dir, exec)
+		entries := p.journal(id)
+		_, err := entries.Read(exec)
 		if errors.Is(err, fs.ErrNotExist) {
 			if exec != journal.EntryID {
 				err = core.Errorf(core.KindNotFound, "local.logs", exec, "the sandbox has no command %q", exec)
@@ -36,10 +36,10 @@ func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) it
 			return
 		}
 		ended := func() bool {
-			entry, err := journal.Read(dir, exec)
+			entry, err := entries.Read(exec)
 			return err != nil || entry.Exit != nil || !p.store.Locked(id)
 		}
-		for record, err := range journal.Records(ctx, dir, exec, opts, ended) {
+		for record, err := range journal.Records(ctx, entries.Dir, exec, opts, ended) {
 			if !yield(record, core.Wrap("local.logs", exec, err)) {
 				return
 			}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/command"
+	"github.com/seed-0724f904/sb/core/agent/journal"
 	"github.com/seed-0724f904/sb/core/agent/wire"
 	"github.com/seed-0724f904/sb/core/providers/local/cgroup"
 	"github.com/seed-0724f904/sb/core/providers/local/runtime/engine"
@@ -90,7 +91,8 @@ func newSupervisor(launch socket.Launch, log *slog.Logger) *Supervisor {
 		},
 	}
 	s.commands = command.New(host{s}, command.Config{
-		Sandbox: launch.ID, Dir: s.journalDir(), LogLimit: logLimit, EntryLogLimit: cmp.Or(launch.LogLimit, logLimit),
+		Sandbox: launch.ID, Journal: journal.Entries{Dir: s.journalDir()},
+		LogLimit: logLimit, EntryLogLimit: cmp.Or(launch.LogLimit, logLimit),
 	})
 	return s
 }
