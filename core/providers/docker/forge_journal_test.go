@@ -11,7 +11,6 @@ import (
 // Root inside writes an entry into the journal. The entry is listed as damaged, without its claims, while the sandbox
 // runs and after it stopped. The next command has the next number.
 func TestForgedJournal(t *testing.T) {
-	t.Parallel()
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
 		p := e.open(t, nil)

@@ -151,16 +151,11 @@ func (h helper) archive() ([]byte, error) {
 	return archive.Bytes(), w.Close()
 }
 
-// helperLost reports whether a container's volume lacks the helper, since the volume was removed while the container
-// was created.
-func (e containers) helperLost(ctx context.Context, id string, h helper, dir wire.Dir) bool {
+// helperLost reports whether a container's volume lacks the helper.
+func (e containers) helperLost(ctx context.Context, id string, dir wire.Dir) bool {
 	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
-	found, err := e.container(ctx, id)
-	if err != nil || !slices.ContainsFunc(found.Mounts, func(m container.MountPoint) bool { return m.Name == h.volume }) {
-		return false
-	}
-	_, err = e.Client.ContainerStatPath(ctx, id, client.ContainerStatPathOptions{Path: dir.Program()})
+	_, err := e.Client.ContainerStatPath(ctx, id, client.ContainerStatPathOptions{Path: dir.Program()})
 	return errdefs.IsNotFound(err)
 }
 

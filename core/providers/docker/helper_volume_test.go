@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -180,6 +183,42 @@ func TestHelperLost(t *testing.T) {
 		end(t, p, sb.ID)
 		if !unused(t, p, h.volume) {
 			t.Error("without sandboxes it is not left over")
+		}
+	})
+}
+
+// Another launch fills the volume after a container failed to start without the helper, and before the launch looks for
+// the reason.
+func TestHelperFilledMeanwhile(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		file, volume := e.ownHelper(t)
+		other := e.open(t, func(o *Options) { o.Guest = file })
+		h, err := other.helper(other.engine.Facts.Arch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.raw(t).VolumeCreate(t.Context(), client.VolumeCreateOptions{Name: volume}); err != nil {
+			t.Fatal(err)
+		}
+		var failed, filled atomic.Bool
+		slow := e.behind(t, func(_ http.ResponseWriter, r *http.Request) bool {
+			switch path.Base(r.URL.Path) {
+			case "start":
+				failed.Store(true)
+			case "json":
+				if failed.Load() && filled.CompareAndSwap(false, true) {
+					if err := other.engine.fill(t.Context(), h, testImage); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			return false
+		})
+		p := slow.open(t, func(o *Options) { o.Guest = file })
+		sb := box(t, p, nil)
+		if out, _ := sh(t, p, sb.ID, "echo runs"); out != "runs\n" || !filled.Load() {
+			t.Errorf("it says %q; filled is %t", out, filled.Load())
 		}
 	})
 }

@@ -447,16 +447,27 @@ func fence(spec core.Spec) wire.Fence {
 	return f
 }
 
-// start starts a container. If the engine has lost the helper, it copies the helper again.
+// start starts a container. A container whose first process did not start is started again: its volume may have lacked
+// the helper, because the volume was just removed or another launch was filling it.
 func (l *launch) start(ctx context.Context, id string, config wire.Config) error {
 	err := l.e.start(ctx, id, config, l.key, time.Time{})
-	if err == nil || ctx.Err() != nil || !l.e.helperLost(ctx, id, l.helper, l.dir) {
+	if err == nil || ctx.Err() != nil || !l.e.neverStarted(ctx, id) {
 		return err
 	}
-	if err := l.e.fill(ctx, l.helper, l.image.ID); err != nil {
-		return err
+	if l.e.helperLost(ctx, id, l.dir) {
+		if err := l.e.fill(ctx, l.helper, l.image.ID); err != nil {
+			return err
+		}
 	}
 	return l.e.start(ctx, id, config, l.key, time.Time{})
+}
+
+// neverStarted reports whether a container has had no process.
+func (e containers) neverStarted(ctx context.Context, id string) bool {
+	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
+	defer cancel()
+	found, err := e.container(ctx, id)
+	return err == nil && parseTime(found.State.StartedAt).IsZero()
 }
 
 // start starts a container and returns when it can run commands. before is the time of the last state in its log. If

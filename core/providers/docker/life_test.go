@@ -344,6 +344,12 @@ func TestStartedByHand(t *testing.T) {
 // through returns the provider over a proxy to the engine. answer may answer a request instead of the engine.
 func (e testEngine) through(t *testing.T, answer func(http.ResponseWriter, *http.Request) bool) *Provider {
 	t.Helper()
+	return e.behind(t, answer).open(t, nil)
+}
+
+// behind returns the engine behind a proxy. answer may answer a request instead of the engine.
+func (e testEngine) behind(t *testing.T, answer func(http.ResponseWriter, *http.Request) bool) testEngine {
+	t.Helper()
 	socket := strings.TrimPrefix(e.host, "unix://")
 	engine := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "engine"})
 	engine.FlushInterval = -1
@@ -359,7 +365,7 @@ func (e testEngine) through(t *testing.T, answer func(http.ResponseWriter, *http
 	}))
 	t.Cleanup(proxy.Close)
 	e.host = "tcp://" + proxy.Listener.Addr().String()
-	return e.open(t, nil)
+	return e
 }
 
 // Podman ends a stream of events when it starts a new log. Watch resumes, and reports the events in between.

@@ -36,11 +36,12 @@ func engines(t testing.TB) []testEngine {
 	return list
 }
 
-// eachEngine runs a test with every engine.
+// eachEngine runs a test with every engine, side by side. It returns before the tests end.
 func eachEngine(t *testing.T, test func(*testing.T, testEngine)) {
 	t.Helper()
 	for _, engine := range engines(t) {
 		t.Run(engine.name, func(t *testing.T) {
+			t.Parallel()
 			engine.load(t)
 			test(t, engine)
 		})
