@@ -76,14 +76,13 @@ func Run(dir wire.Dir, stdin *os.File, log io.Writer) int {
 	defer signal.Stop(signals)
 	outlive()
 	if err := b.prepare(stdin); err != nil {
-		b.say(wire.State{State: core.StateFailed, Reason: core.ReasonLaunch, Message: err.Error(), Kind: core.KindOf(err).
-			String()})
+		b.refuse(err)
 		return exitFailed
 	}
 	listener, err := listen()
 	door, doorErr := openDoor()
 	if err := errors.Join(err, doorErr); err != nil {
-		b.say(wire.State{State: core.StateFailed, Reason: core.ReasonLaunch, Message: err.Error()})
+		b.refuse(err)
 		return exitFailed
 	}
 	done := make(chan struct{})
@@ -92,8 +91,7 @@ func Run(dir wire.Dir, stdin *os.File, log io.Writer) int {
 	go b.serve(listener, accept, engineLinger)
 	go b.serve(door, admit, 0)
 	if err := b.startEntry(); err != nil {
-		b.say(wire.State{State: core.StateFailed, Reason: core.ReasonLaunch, Message: err.Error(), Kind: core.KindOf(err).
-			String()})
+		b.refuse(err)
 		return exitFailed
 	}
 	b.mu.Lock()
@@ -106,6 +104,14 @@ func Run(dir wire.Dir, stdin *os.File, log io.Writer) int {
 	b.mu.Unlock()
 	b.say(why.state)
 	return why.code
+}
+
+// refuse writes to the log why the sandbox does not start.
+func (b *Box) refuse(err error) {
+	b.say(wire.State{
+		State: core.StateFailed, Reason: core.ReasonLaunch, Message: err.Error(), Kind: core.KindOf(err).String(),
+		Hint: core.HintOf(err),
+	})
 }
 
 // prepare reads the setup and restricts this process before it runs commands.
@@ -134,7 +140,7 @@ func (b *Box) prepare(stdin *os.File) error {
 		return fmt.Errorf("capabilities cannot be dropped: %w", err)
 	}
 	if err := limitFiles(b.config.Spec.OpenFiles); err != nil {
-		return fmt.Errorf("open files cannot be limited: %w", err)
+		return err
 	}
 	unix.Umask(0o022)
 	// The image may lack the directory: engines create it when a container starts.
@@ -151,7 +157,7 @@ func (b *Box) prepare(stdin *os.File) error {
 // signed.
 func (b *Box) journal() journal.Entries { return journal.Entries{Dir: b.dir.Journal(), Key: b.key} }
 
-// limitFiles bounds the open files of this process and its children. A lower limit of the container stays.
+// limitFiles bounds the open files of this process and its children. The container's own limit must not be lower.
 func limitFiles(most int) error {
 	if most == 0 {
 		return nil
@@ -160,8 +166,13 @@ func limitFiles(most int) error {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return err
 	}
-	limit.Max = min(limit.Max, uint64(most)) //nolint:gosec // the spec's validation allows no negative number
-	limit.Cur = limit.Max
+	wanted := uint64(most) //nolint:gosec // the spec's validation allows no negative number
+	if limit.Max < wanted {
+		return core.Errorf(
+			core.KindUnsupported, "launch", "open_files", "the engine allows %d open files at most", limit.Max,
+		).WithHint("choose a lower --open-files")
+	}
+	limit.Max, limit.Cur = wanted, wanted
 	return unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
 }
 

@@ -133,6 +133,7 @@ type State struct {
 	Expires  time.Time   `json:"expires,omitzero"`
 	// Fixed means that a timeout was set: no lease changes Expires.
 	Fixed bool `json:"fixed,omitempty"`
-	// Kind is the error's, when State is failed before it was running.
+	// Kind and Hint are the error's, when State is failed before it was running.
 	Kind string `json:"kind,omitempty"`
+	Hint string `json:"hint,omitempty"`
 }

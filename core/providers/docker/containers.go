@@ -41,11 +41,15 @@ func (p *Provider) search() engine.Search {
 
 // learn loads the engine's facts.
 func (p *Provider) learn(ctx context.Context, e containers) error {
-	dir := ""
-	if p.opts.CacheDir != "" {
-		dir = filepath.Join(p.opts.CacheDir, Name)
+	return e.Learn(ctx, p.factsDir())
+}
+
+// factsDir is the directory of the cached facts; "" means no cache.
+func (p *Provider) factsDir() string {
+	if p.opts.CacheDir == "" {
+		return ""
 	}
-	return e.Learn(ctx, dir)
+	return filepath.Join(p.opts.CacheDir, Name)
 }
 
 // store returns the engine's images.

@@ -25,7 +25,7 @@ func (p *Provider) Diagnose(ctx context.Context) []core.Finding {
 	findings := p.found(ctx)
 	e, err := p.connect(ctx)
 	if err == nil {
-		err = p.learn(ctx, e)
+		err = e.Relearn(ctx, p.factsDir())
 	}
 	if err != nil {
 		detail := err.Error()
@@ -35,7 +35,7 @@ func (p *Provider) Diagnose(ctx context.Context) []core.Finding {
 		return append(findings, core.Finding{Name: "engine", Status: statusError, Detail: detail, Fix: core.HintOf(err)})
 	}
 	detail := fmt.Sprintf("%s at %s (%s), API %s", e.Version, e.At, e.At.Why, e.Client.ClientVersion())
-	if e.Facts.Rootless {
+	if e.Facts().Rootless {
 		detail += ", rootless"
 	}
 	refused := p.refuseRuntime(e)
@@ -49,7 +49,7 @@ func (p *Provider) Diagnose(ctx context.Context) []core.Finding {
 		)
 	}
 	findings = append(findings, p.limitFindings(e)...)
-	guest, err := p.guestPath(e.Facts.Arch)
+	guest, err := p.guestPath(e.Facts().Arch)
 	if err != nil {
 		return append(
 			findings, core.Finding{Name: "sb-guest", Status: statusError, Detail: err.Error(), Fix: core.HintOf(err)},

@@ -102,6 +102,10 @@ func limit(f engine.Facts, e *core.Enforcement, spec core.Spec) {
 	switch {
 	case !holds:
 		e.Strength, e.How, e.Gap = core.Unenforced, "nothing", "the engine reports that it cannot limit "+e.Field
+	case e.Field == "processes":
+		e.Strength, e.Gap = core.Partial, fmt.Sprintf(
+			"the limit also counts the threads of sb's own processes, so it is %d", spec.Processes+pidsOfOurs,
+		)
 	case e.Field == "memory" && !f.Swap:
 		e.Strength, e.Gap = core.Partial, fmt.Sprintf(
 			"the engine does not limit swap: beyond %s pages can be swapped out", spec.Memory,

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
+	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/docker/dockertest"
@@ -116,10 +118,13 @@ func TestEnforcementOfAContainer(t *testing.T) {
 			}
 			return fields
 		}
-		for _, field := range []string{"cpu", "memory", "processes"} {
+		for _, field := range []string{"cpu", "memory"} {
 			if e := held()[field]; e.Strength != core.Full {
 				t.Errorf("%+v", e)
 			}
+		}
+		if e := held()["processes"]; e.Strength != core.Partial || !strings.Contains(e.Gap, "132") {
+			t.Errorf("%+v", e)
 		}
 		if e.name != "docker" {
 			return // Podman 4.3 updates no container by Docker's API
@@ -130,6 +135,33 @@ func TestEnforcementOfAContainer(t *testing.T) {
 		}
 		if e := held()["cpu"]; e.Strength != core.Unenforced || e.Gap == "" {
 			t.Errorf("after docker update --cpus 2: %+v", e)
+		}
+	})
+}
+
+// A limit of open files may be above Docker's default for containers. One that the engine cannot set is refused.
+func TestOpenFiles(t *testing.T) {
+	var own unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &own); err != nil {
+		t.Fatal(err)
+	}
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, nil)
+		limit := minOpenFiles
+		if !p.engine.Podman {
+			limit = int(own.Max) //nolint:gosec // far below
+		}
+		sb := box(t, p, func(spec *core.Spec) { spec.OpenFiles = limit })
+		want := fmt.Sprintf("%d\n%[1]d\n", limit)
+		if out, _ := sh(t, p, sb.ID, "ulimit -Hn; ulimit -n"); out != want {
+			t.Errorf("the limits are %q, want %q", out, want)
+		}
+		spec := core.Spec{Name: core.NewName(), Image: testImage, OpenFiles: 1 << 30}
+		_, err := p.Launch(t.Context(), spec, lease(spec), nil)
+		wantKind(t, err, core.KindUnsupported)
+		if !strings.Contains(core.HintOf(err), "--open-files") {
+			t.Errorf("the hint is %q", core.HintOf(err))
 		}
 	})
 }

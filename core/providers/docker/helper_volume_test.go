@@ -71,7 +71,7 @@ func (e testEngine) withOwnHelper(t *testing.T) (*Provider, helper) {
 	t.Helper()
 	file, _ := e.ownHelper(t)
 	p := e.open(t, func(o *Options) { o.Guest = file })
-	h, err := p.helper(p.engine.Facts.Arch)
+	h, err := p.helper(p.engine.Facts().Arch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestHelperFilledMeanwhile(t *testing.T) {
 		t.Helper()
 		file, volume := e.ownHelper(t)
 		other := e.open(t, func(o *Options) { o.Guest = file })
-		h, err := other.helper(other.engine.Facts.Arch)
+		h, err := other.helper(other.engine.Facts().Arch)
 		if err != nil {
 			t.Fatal(err)
 		}

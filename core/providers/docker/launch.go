@@ -52,7 +52,13 @@ func (p *Provider) Launch(
 		progress = func(core.Progress) {}
 	}
 	if err := p.refuse(e, spec); err != nil {
-		return core.Sandbox{}, err
+		// The facts may be a day old.
+		if err := e.Relearn(ctx, p.factsDir()); err != nil {
+			return core.Sandbox{}, err
+		}
+		if err := p.refuse(e, spec); err != nil {
+			return core.Sandbox{}, err
+		}
 	}
 	from, err := p.store(e).Get(ctx, spec, progress)
 	if err != nil {
@@ -182,7 +188,7 @@ func (l *launch) create(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if l.e.Podman {
-		described[labelRuntime] = cmp.Or(host.Runtime, l.e.Facts.Runtime)
+		described[labelRuntime] = cmp.Or(host.Runtime, l.e.Facts().Runtime)
 	}
 	stop := int(2 * stopSlack / time.Second)
 	options := client.ContainerCreateOptions{
@@ -387,11 +393,16 @@ func (l *launch) host(ctx context.Context) (h *container.HostConfig, err error) 
 	if spec.Processes > 0 {
 		h.PidsLimit = new(int64(spec.Processes + pidsOfOurs))
 	}
+	if spec.OpenFiles > 0 && !l.e.Podman {
+		// The engine's default may be lower. Podman would replace its defaults for other limits, too.
+		limit := int64(spec.OpenFiles)
+		h.Ulimits = []*container.Ulimit{{Name: "nofile", Soft: limit, Hard: limit}}
+	}
 	if spec.Disk > 0 {
 		h.StorageOpt = map[string]string{"size": strconv.FormatInt(int64(spec.Disk), 10)}
 	}
 	if !spec.GPU.IsZero() {
-		h.DeviceRequests = []container.DeviceRequest{gpus(l.e.Facts, spec.GPU.Count)}
+		h.DeviceRequests = []container.DeviceRequest{gpus(l.e.Facts(), spec.GPU.Count)}
 	}
 	h.Runtime = l.p.opts.Runtime
 	h.Mounts, err = l.p.mounts(ctx, l.e, spec)
@@ -546,7 +557,8 @@ func (e containers) tryStart(
 			case ok && state.State == core.StateExited:
 				return true, nil // a short command, whose end is known
 			case ok && state.State == core.StateFailed:
-				return true, core.Errorf(core.ParseKind(state.Kind), "docker.launch", "", "%s", state.Message)
+				return true, core.Errorf(core.ParseKind(state.Kind), "docker.launch", "", "%s", state.Message).
+					WithHint("%s", state.Hint)
 			}
 			why := tail.String()
 			return why != "", core.Errorf(
@@ -590,9 +602,16 @@ func readState(attached io.Reader, states chan<- wire.State, tail *engine.Tail) 
 func startError(ctx context.Context, spec core.Spec, err error) error {
 	failed := engine.Classify(ctx, "launch", spec.Name, err)
 	e, ok := errors.AsType[*core.Error](failed)
-	if ok && !spec.GPU.IsZero() && (e.Kind == core.KindInternal || e.Kind == core.KindUsage) {
+	if !ok || e.Kind != core.KindInternal && e.Kind != core.KindUsage {
+		return failed
+	}
+	switch {
+	case !spec.GPU.IsZero():
 		e.Kind = core.KindUnsupported
 		e.Hint = "the engine needs NVIDIA's container toolkit for GPUs"
+	case spec.OpenFiles > 0:
+		e.Kind = core.KindUnsupported
+		e.Hint = "if the engine may not raise the limit of open files, choose a lower --open-files"
 	}
 	return failed
 }
@@ -602,7 +621,7 @@ func (p *Provider) refuse(e containers, spec core.Spec) error {
 	unsupported := func(subject, why, hint string) error {
 		return core.Errorf(core.KindUnsupported, "docker.launch", subject, "%s", why).WithHint("%s", hint)
 	}
-	f := e.Facts
+	f := e.Facts()
 	for _, limit := range []struct {
 		requested, holds bool
 		name             string
@@ -653,17 +672,17 @@ func (p *Provider) refuse(e containers, spec core.Spec) error {
 // refuseRuntime returns an error if the engine lacks the runtime of docker.runtime or does not accept it.
 func (p *Provider) refuseRuntime(e containers) error {
 	runtime := p.opts.Runtime
-	if runtime == "" || slices.Contains(e.Facts.Runtimes, runtime) {
+	if runtime == "" || slices.Contains(e.Facts().Runtimes, runtime) {
 		return nil
 	}
 	refused := core.Errorf(core.KindUnsupported, "docker.runtime", runtime, "the engine has no runtime of that name")
 	if e.Podman {
 		return refused.WithHint(
 			"Podman's API accepts its default only (%s): set another in containers.conf, or unset docker.runtime",
-			e.Facts.Runtime,
+			e.Facts().Runtime,
 		)
 	}
-	return refused.WithHint("the engine has %s: set docker.runtime to one of them", strings.Join(e.Facts.Runtimes, ", "))
+	return refused.WithHint("the engine has %s: set docker.runtime to one of them", strings.Join(e.Facts().Runtimes, ", "))
 }
 
 // minOpenFiles is the minimum for the first process, to which the limit also applies.
@@ -673,7 +692,7 @@ func limitHint(e containers, name string) string {
 	switch {
 	case name == "disk":
 		return "Docker limits the disk on XFS with project quotas (overlay2), btrfs and ZFS only; leave --disk out"
-	case e.Facts.Rootless && e.Facts.CgroupV1:
+	case e.Facts().Rootless && e.Facts().CgroupV1:
 		return "rootless engines need cgroup v2; leave --" + name + " out here"
 	}
 	return "leave --" + name + " out here"

@@ -287,7 +287,7 @@ func (p *Provider) Pause(ctx context.Context, id string) error {
 	if err := p.learn(ctx, e); err != nil {
 		return err
 	}
-	if !e.Facts.Grouped {
+	if !e.Facts().Grouped {
 		if _, err := p.ask(ctx, id, "pause", wire.Request{Verb: wire.VerbPause}); err != nil {
 			return err
 		}
@@ -338,7 +338,7 @@ func (p *Provider) Resume(ctx context.Context, id string) error {
 	if err := p.learn(ctx, e); err != nil {
 		return err
 	}
-	if !e.Facts.Grouped {
+	if !e.Facts().Grouped {
 		if _, err := p.ask(ctx, id, "resume", wire.Request{Verb: wire.VerbResume}); err != nil {
 			return err
 		}

@@ -109,7 +109,7 @@ func (p *Provider) Capabilities() core.Capabilities {
 // facts returns the engine's facts. Until they are known, it assumes all limits.
 func (p *Provider) facts() engine.Facts {
 	if e := p.met(); e.Engine != nil {
-		if f := e.Learned(); f.Known {
+		if f := e.Facts(); f.Known {
 			return f
 		}
 	}
@@ -137,7 +137,7 @@ func (p *Provider) Check(ctx context.Context) error {
 	if err := p.refuseRuntime(e); err != nil {
 		return err
 	}
-	_, err = p.guestPath(e.Facts.Arch)
+	_, err = p.guestPath(e.Facts().Arch)
 	return err
 }
 

@@ -92,7 +92,7 @@ func TestSpareCallFrozen(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
 		p := e.open(t, throughEngine)
-		if err := p.learn(t.Context(), p.engine); err != nil || !p.engine.Facts.Grouped {
+		if err := p.learn(t.Context(), p.engine); err != nil || !p.engine.Facts().Grouped {
 			return // the first process pauses the sandbox there, and still answers
 		}
 		sb := box(t, p, nil)

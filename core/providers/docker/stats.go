@@ -50,7 +50,7 @@ func (p *Provider) Stats(ctx context.Context, id string) (core.Stats, error) {
 		Memory: core.Bytes(used(usage.MemoryStats)), MemoryLimit: sb.Spec.Memory, DiskLimit: sb.Spec.Disk,
 		Processes: max(int(usage.PidsStats.Current)-1, 0), //nolint:gosec // a number of processes
 	}
-	if !e.Facts.Grouped || inKata(sb.Runtime) { // the engine reports the whole machine, or Kata's own
+	if !e.Facts().Grouped || inKata(sb.Runtime) { // the engine reports the whole machine, or Kata's own
 		reply, err := p.ask(ctx, id, "stats", wire.Request{Verb: wire.VerbStats})
 		if err != nil {
 			return core.Stats{}, err

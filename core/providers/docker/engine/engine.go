@@ -19,10 +19,9 @@ type Engine struct {
 	Podman bool
 	// Version is the engine's name and version: "Docker/20.10.24".
 	Version string
-	// Facts is empty before Learn and constant after it.
-	Facts Facts
 
-	mu sync.Mutex // guards Facts until it is known
+	mu    sync.Mutex // guards facts
+	facts Facts
 }
 
 // Reach connects to an engine and requests its version.

@@ -41,32 +41,41 @@ type Facts struct {
 
 // Learn loads the engine's facts, from the cache or with a request to the engine. cacheDir "" disables the cache.
 func (e *Engine) Learn(ctx context.Context, cacheDir string) error {
-	if e.Learned().Known {
+	if e.Facts().Known {
 		return nil
 	}
 	kept := e.cached(cacheDir)
 	if !kept.Known {
-		ctx, cancel := Within(ctx, AskTimeout)
-		defer cancel()
-		var err error
-		if kept, err = e.Ask(ctx); err != nil {
-			return Classify(ctx, "connect", e.At.String(), err)
-		}
-		e.cache(cacheDir, kept)
+		return e.Relearn(ctx, cacheDir)
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.Facts.Known { // a caller that was faster reads its facts without the lock
-		e.Facts = kept
-	}
+	e.setFacts(kept)
 	return nil
 }
 
-// Learned returns the facts. They are not Known before Learn has succeeded once.
-func (e *Engine) Learned() Facts {
+// Relearn loads the engine's facts with a request to the engine, and replaces those in the cache.
+func (e *Engine) Relearn(ctx context.Context, cacheDir string) error {
+	ctx, cancel := Within(ctx, AskTimeout)
+	defer cancel()
+	asked, err := e.Ask(ctx)
+	if err != nil {
+		return Classify(ctx, "connect", e.At.String(), err)
+	}
+	e.cache(cacheDir, asked)
+	e.setFacts(asked)
+	return nil
+}
+
+func (e *Engine) setFacts(f Facts) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.Facts
+	e.facts = f
+}
+
+// Facts returns the facts. They are not Known before Learn or Relearn has succeeded once.
+func (e *Engine) Facts() Facts {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.facts
 }
 
 // CDIKind is the prefix of names of NVIDIA's cards in the Container Device Interface.

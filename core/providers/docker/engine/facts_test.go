@@ -82,8 +82,8 @@ func TestFactsOfConcurrentCalls(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 2 {
 		wg.Go(func() {
-			if err := e.Learn(t.Context(), ""); err != nil || e.Facts.Arch != "amd64" || e.Podman {
-				t.Errorf("learned %+v, %v", e.Facts, err)
+			if err := e.Learn(t.Context(), ""); err != nil || e.Facts().Arch != "amd64" || e.Podman {
+				t.Errorf("learned %+v, %v", e.Facts(), err)
 			}
 		})
 	}
