@@ -121,7 +121,7 @@ func (b *Box) prepare(stdin *os.File) error {
 		return fmt.Errorf("the sandbox received no settings: %w", err)
 	}
 	b.config, b.key = setup.Config, setup.Key
-	if err := b.keepConfig(); err != nil {
+	if err := b.keepSecrets(); err != nil {
 		return err
 	}
 	b.commands = command.New(host{b}, command.Config{
@@ -140,7 +140,7 @@ func (b *Box) prepare(stdin *os.File) error {
 		return fmt.Errorf("capabilities cannot be dropped: %w", err)
 	}
 	if err := limitFiles(b.config.Spec.OpenFiles); err != nil {
-		return err
+		return fmt.Errorf("open files cannot be limited: %w", err)
 	}
 	unix.Umask(0o022)
 	// The image may lack the directory: engines create it when a container starts.
@@ -157,7 +157,7 @@ func (b *Box) prepare(stdin *os.File) error {
 // signed.
 func (b *Box) journal() journal.Entries { return journal.Entries{Dir: b.dir.Journal(), Key: b.key} }
 
-// limitFiles bounds the open files of this process and its children. The container's own limit must not be lower.
+// limitFiles bounds the open files of this process and its children. A lower limit of the container stays.
 func limitFiles(most int) error {
 	if most == 0 {
 		return nil
@@ -166,13 +166,8 @@ func limitFiles(most int) error {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return err
 	}
-	wanted := uint64(most) //nolint:gosec // the spec's validation allows no negative number
-	if limit.Max < wanted {
-		return core.Errorf(
-			core.KindUnsupported, "launch", "open_files", "the engine allows %d open files at most", limit.Max,
-		).WithHint("choose a lower --open-files")
-	}
-	limit.Max, limit.Cur = wanted, wanted
+	limit.Max = min(limit.Max, uint64(most)) //nolint:gosec // the spec's validation allows no negative number
+	limit.Cur = limit.Max
 	return unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
 }
 

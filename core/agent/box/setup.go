@@ -66,16 +66,15 @@ func readSetup(stdin *os.File) (setup wire.Setup, err error) {
 	return setup, wire.CheckVersion(setup.Version, wire.Version)
 }
 
-// keepConfig writes the configuration for the next start, with secrets, to the sandbox's own volume. Only root can read
-// it.
-func (b *Box) keepConfig() error {
-	text, err := json.Marshal(b.config)
+// keepSecrets writes the secrets for the next start to the sandbox's own volume. Only root can read the file.
+func (b *Box) keepSecrets() error {
+	// A root process in the sandbox may have put another file there.
+	if err := os.RemoveAll(b.dir.Secrets()); err != nil || len(b.config.Secrets) == 0 {
+		return err
+	}
+	sealed, err := wire.SealSecrets(b.key, b.config.Secrets)
 	if err != nil {
 		return err
 	}
-	// A root process in the sandbox may have put another file there.
-	if err := os.RemoveAll(b.dir.Config()); err != nil {
-		return err
-	}
-	return os.WriteFile(b.dir.Config(), text, 0o600)
+	return os.WriteFile(b.dir.Secrets(), sealed, 0o600)
 }

@@ -39,8 +39,8 @@ func (d Dir) Bin() string { return string(d) + "/bin" }
 // Program is the box's program.
 func (d Dir) Program() string { return d.Bin() + "/" + ProgramName }
 
-// Config is the file of the box's Config.
-func (d Dir) Config() string { return string(d) + "/box.json" }
+// Secrets is the file of the box's secrets, as SealSecrets encrypts them.
+func (d Dir) Secrets() string { return string(d) + "/secrets" }
 
 // Journal is the directory of the journal.
 func (d Dir) Journal() string { return string(d) + "/journal" }

@@ -8,6 +8,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"strings"
 	"testing"
 
@@ -102,4 +103,29 @@ func FuzzReadFrame(f *testing.F) {
 		_, _ = ParseStdinAck(payload)
 		_, _ = Verify([]byte("key"), payload)
 	})
+}
+
+// Sealed secrets come back with the same key only, and unchanged only.
+func TestSealedSecrets(t *testing.T) {
+	key, secrets := NewKey(), map[string]string{"TOKEN": "s3cret"}
+	sealed, err := SealSecrets(key, secrets)
+	if err != nil || bytes.Contains(sealed, []byte("s3cret")) {
+		t.Fatalf("%q, %v", sealed, err)
+	}
+	if got, err := OpenSecrets(key, sealed); err != nil || !maps.Equal(got, secrets) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if got, err := OpenSecrets(NewKey(), sealed); err == nil {
+		t.Errorf("with another key: %v", got)
+	}
+	for at := range sealed {
+		changed := bytes.Clone(sealed)
+		changed[at] ^= 1
+		if got, err := OpenSecrets(key, changed); err == nil {
+			t.Errorf("byte %d changed: %v", at, got)
+		}
+		if got, err := OpenSecrets(key, sealed[:at]); err == nil {
+			t.Errorf("the first %d bytes: %v", at, got)
+		}
+	}
 }

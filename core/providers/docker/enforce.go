@@ -32,7 +32,7 @@ func (p *Provider) Enforcement(ctx context.Context, id string, spec core.Spec) (
 				compare(e, has, spec)
 			}
 		case "open_files":
-			e.How = "a resource limit that the container cannot raise"
+			e.How = "a resource limit that the container cannot raise; the engine's own holds where it is lower"
 		case "timeout", "idle_timeout":
 			e.How = "the container's first process, which ends it"
 		case "network":

@@ -7,12 +7,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
-	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/docker/dockertest"
@@ -139,29 +139,24 @@ func TestEnforcementOfAContainer(t *testing.T) {
 	})
 }
 
-// A limit of open files may be above Docker's default for containers. One that the engine cannot set is refused.
+// The limit of open files is the lower one of the launch's and the engine's, and policy explain says that.
 func TestOpenFiles(t *testing.T) {
-	var own unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &own); err != nil {
-		t.Fatal(err)
-	}
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
 		p := e.open(t, nil)
-		limit := minOpenFiles
-		if !p.engine.Podman {
-			limit = int(own.Max) //nolint:gosec // far below
-		}
-		sb := box(t, p, func(spec *core.Spec) { spec.OpenFiles = limit })
-		want := fmt.Sprintf("%d\n%[1]d\n", limit)
-		if out, _ := sh(t, p, sb.ID, "ulimit -Hn; ulimit -n"); out != want {
-			t.Errorf("the limits are %q, want %q", out, want)
-		}
-		spec := core.Spec{Name: core.NewName(), Image: testImage, OpenFiles: 1 << 30}
-		_, err := p.Launch(t.Context(), spec, lease(spec), nil)
-		wantKind(t, err, core.KindUnsupported)
-		if !strings.Contains(core.HintOf(err), "--open-files") {
-			t.Errorf("the hint is %q", core.HintOf(err))
+		unlimited := box(t, p, nil)
+		most, _ := sh(t, p, unlimited.ID, "ulimit -Hn; ulimit -Hn")
+		for limit, want := range map[int]string{minOpenFiles: fmt.Sprintf("%d\n%[1]d\n", minOpenFiles), 1 << 30: most} {
+			sb := box(t, p, func(spec *core.Spec) { spec.OpenFiles = limit })
+			if out, _ := sh(t, p, sb.ID, "ulimit -Hn; ulimit -n"); out != want {
+				t.Errorf("with %d the limits are %q, want %q", limit, out, want)
+			}
+			list, err := p.Enforcement(t.Context(), sb.ID, sb.Spec)
+			if err != nil || !slices.ContainsFunc(list, func(e core.Enforcement) bool {
+				return e.Field == "open_files" && strings.Contains(e.How, "where it is lower")
+			}) {
+				t.Errorf("%+v, %v", list, err)
+			}
 		}
 	})
 }

@@ -160,7 +160,7 @@ func TestForgedCalls(t *testing.T) {
 			t.Errorf("the key is there, or nothing is: %s", text)
 		}
 		if text, _ := run(
-			t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "cat /.sb-*/box.json; ls /.sb-*/journal"}, User: "dev"},
+			t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "cat /.sb-*/secrets; ls /.sb-*/journal"}, User: "dev"},
 		); strings.Contains(text, "s3cret") || strings.Contains(text, ".log") {
 			t.Errorf("an ordinary user reads root's: %s", text)
 		}
@@ -174,7 +174,7 @@ func TestChangedConfig(t *testing.T) {
 		p := e.open(t, throughEngine)
 		sb := box(t, p, func(spec *core.Spec) { spec.Persist, spec.Network.Mode = true, core.NetworkAll })
 		if out, code := sh(
-			t, p, sb.ID, `cd /.sb-* && ln -s /etc/passwd x && mv x box.json && rm box.json && echo '{"spec":{}}' > box.json`,
+			t, p, sb.ID, `cd /.sb-* && ln -s /etc/passwd secrets && echo '{"spec":{}}' > box.json`,
 		); code != 0 {
 			t.Fatal(out)
 		}
@@ -186,6 +186,37 @@ func TestChangedConfig(t *testing.T) {
 			t, p, sb.ID, "echo back; ip route add 203.0.113.0/24 dev lo 2>/dev/null && echo ESCAPED",
 		); out != "back\n" {
 			t.Errorf("after the start: %q", out)
+		}
+	})
+}
+
+// Secrets are encrypted in the sandbox's volume, and come back at the next start. If root inside has changed the file,
+// the start fails.
+func TestKeptSecrets(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, throughEngine)
+		sb := box(t, p, func(spec *core.Spec) {
+			spec.Persist, spec.Secrets = true, []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue("s3cret")}}
+		})
+		if out, code := sh(t, p, sb.ID, "cd /.sb-* && grep s3cret secrets"); code != 1 || out != "" {
+			t.Errorf("the secret is not encrypted: %d, %s", code, out)
+		}
+		stopByHand(t, e.raw(t), sb.ID)
+		if _, err := p.Start(t.Context(), sb.ID); err != nil {
+			t.Fatal(err)
+		}
+		if out, _ := sh(t, p, sb.ID, "echo $TOKEN"); out != "s3cret\n" {
+			t.Errorf("after the start the secret is %q", out)
+		}
+		if out, code := sh(t, p, sb.ID, `cd /.sb-* && echo '{"TOKEN":"forged"}' > secrets`); code != 0 {
+			t.Fatal(out)
+		}
+		stopByHand(t, e.raw(t), sb.ID)
+		_, err := p.Start(t.Context(), sb.ID)
+		wantKind(t, err, core.KindConflict)
+		if !strings.Contains(core.HintOf(err), "sb snapshot") {
+			t.Errorf("the hint is %q", core.HintOf(err))
 		}
 	})
 }

@@ -169,17 +169,25 @@ func (e containers) unusedHelpers(ctx context.Context) ([]string, error) {
 	}
 	var names []string
 	for _, v := range listed.Items {
-		if !strings.HasPrefix(v.Name, helperPrefix) { // the filter matches parts of names
-			continue
+		if strings.HasPrefix(v.Name, helperPrefix) { // the filter matches parts of names
+			names = append(names, v.Name)
 		}
+	}
+	return e.withoutContainer(ctx, names)
+}
+
+// withoutContainer returns the volumes that no container uses.
+func (e containers) withoutContainer(ctx context.Context, volumes []string) ([]string, error) {
+	var names []string
+	for _, name := range volumes {
 		users, err := e.Client.ContainerList(
-			ctx, client.ContainerListOptions{All: true, Limit: 1, Filters: make(client.Filters).Add("volume", v.Name)},
+			ctx, client.ContainerListOptions{All: true, Limit: 1, Filters: make(client.Filters).Add("volume", name)},
 		)
 		if err != nil {
 			return nil, err
 		}
 		if len(users.Items) == 0 {
-			names = append(names, v.Name)
+			names = append(names, name)
 		}
 	}
 	return names, nil

@@ -287,3 +287,43 @@ func TestHelperArchive(t *testing.T) {
 		t.Errorf("the program is at %d, its name at %d and %d", program, first, link)
 	}
 }
+
+// The volume of a container that was removed by hand is a leftover. That of a new one may belong to a launch in
+// progress.
+func TestRemovedByHand(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, nil)
+		sb := box(t, p, nil)
+		c, err := e.raw(t).ContainerInspect(t.Context(), containerOf(sb.ID), client.ContainerInspectOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(c.Container.Mounts, func(m container.MountPoint) bool {
+			return m.Destination == string(p.known[sb.ID].dir)
+		})
+		volume := c.Container.Mounts[at].Name
+		t.Cleanup(func() { _ = p.Sweep(context.WithoutCancel(t.Context()), core.Leftover{Subject: boxPrefix + volume}) })
+		left := func(age time.Duration) bool {
+			boxes, err := p.engine.unusedBoxes(t.Context(), age)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return slices.Contains(boxes, volume)
+		}
+		if left(-time.Hour) {
+			t.Error("it is left over while the sandbox runs")
+		}
+		if _, err := e.raw(t).ContainerRemove(
+			t.Context(), containerOf(sb.ID), client.ContainerRemoveOptions{Force: true},
+		); err != nil {
+			t.Fatal(err)
+		}
+		if left(fillingAge) || left(-time.Hour) == p.engine.Podman {
+			t.Errorf("young: %t, old: %t", left(fillingAge), left(-time.Hour))
+		}
+		if err := p.Sweep(t.Context(), core.Leftover{Subject: boxPrefix + volume}); err != nil || e.hasVolume(t, volume) {
+			t.Errorf("after the sweep: %v", err)
+		}
+	})
+}

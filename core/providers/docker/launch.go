@@ -393,11 +393,6 @@ func (l *launch) host(ctx context.Context) (h *container.HostConfig, err error) 
 	if spec.Processes > 0 {
 		h.PidsLimit = new(int64(spec.Processes + pidsOfOurs))
 	}
-	if spec.OpenFiles > 0 && !l.e.Podman {
-		// The engine's default may be lower. Podman would replace its defaults for other limits, too.
-		limit := int64(spec.OpenFiles)
-		h.Ulimits = []*container.Ulimit{{Name: "nofile", Soft: limit, Hard: limit}}
-	}
 	if spec.Disk > 0 {
 		h.StorageOpt = map[string]string{"size": strconv.FormatInt(int64(spec.Disk), 10)}
 	}
@@ -406,7 +401,10 @@ func (l *launch) host(ctx context.Context) (h *container.HostConfig, err error) 
 	}
 	h.Runtime = l.p.opts.Runtime
 	h.Mounts, err = l.p.mounts(ctx, l.e, spec)
-	h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeVolume, Target: string(l.dir)}, l.helper.mount(l.dir))
+	h.Mounts = append(h.Mounts, mount.Mount{
+		Type: mount.TypeVolume, Target: string(l.dir),
+		VolumeOptions: &mount.VolumeOptions{Labels: map[string]string{labelBox: version}},
+	}, l.helper.mount(l.dir))
 	return h, err
 }
 
@@ -602,16 +600,9 @@ func readState(attached io.Reader, states chan<- wire.State, tail *engine.Tail) 
 func startError(ctx context.Context, spec core.Spec, err error) error {
 	failed := engine.Classify(ctx, "launch", spec.Name, err)
 	e, ok := errors.AsType[*core.Error](failed)
-	if !ok || e.Kind != core.KindInternal && e.Kind != core.KindUsage {
-		return failed
-	}
-	switch {
-	case !spec.GPU.IsZero():
+	if ok && !spec.GPU.IsZero() && (e.Kind == core.KindInternal || e.Kind == core.KindUsage) {
 		e.Kind = core.KindUnsupported
 		e.Hint = "the engine needs NVIDIA's container toolkit for GPUs"
-	case spec.OpenFiles > 0:
-		e.Kind = core.KindUnsupported
-		e.Hint = "if the engine may not raise the limit of open files, choose a lower --open-files"
 	}
 	return failed
 }

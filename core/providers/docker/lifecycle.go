@@ -218,7 +218,7 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 		return sb, err
 	}
 	config.Expires, config.Fixed = renewed(sb.Spec, before, time.Now())
-	if config.Secrets, err = e.keptSecrets(ctx, k); err != nil {
+	if config.Secrets, err = e.keptSecrets(ctx, sb, k); err != nil {
 		return sb, err
 	}
 	if err := e.start(ctx, k.container, config, k.key, before.Time); err != nil {
@@ -382,11 +382,15 @@ func (p *Provider) GivenSecrets(ctx context.Context, id string) ([]core.Secret, 
 	if err != nil {
 		return nil, err
 	}
+	sb, err := p.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
 	k, err := p.knownOf(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	values, err := e.keptSecrets(ctx, k)
+	values, err := e.keptSecrets(ctx, sb, k)
 	secrets := make([]core.Secret, 0, len(values))
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		secrets = append(secrets, core.Secret{Name: name, Value: core.NewSecretValue(values[name])})

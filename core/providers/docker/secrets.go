@@ -3,34 +3,48 @@ package docker
 import (
 	"archive/tar"
 	"context"
-	"encoding/json"
-	"errors"
 	"io"
 
+	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 
+	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/wire"
 	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
-// maxConfig bounds the bytes that are read of a sandbox's configuration.
-const maxConfig = 8 << 20
+// maxSecrets bounds the bytes that are read of a sandbox's secrets.
+const maxSecrets = 8 << 20
 
-// keptSecrets reads the secrets of a sandbox's launch. They are only in its volume, where only its root can read them.
-func (e containers) keptSecrets(ctx context.Context, k known) (map[string]string, error) {
+// keptSecrets reads the secrets of a sandbox's launch. They are only in its volume, encrypted.
+func (e containers) keptSecrets(ctx context.Context, sb core.Sandbox, k known) (map[string]string, error) {
+	if len(sb.Spec.Secrets) == 0 {
+		return nil, nil
+	}
 	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
 	copied, err := e.Client.CopyFromContainer(
-		ctx, k.container, client.CopyFromContainerOptions{SourcePath: k.dir.Config()},
+		ctx, k.container, client.CopyFromContainerOptions{SourcePath: k.dir.Secrets()},
 	)
-	if err != nil {
-		return nil, engine.Classify(ctx, "start", k.container, err)
+	if err != nil && !errdefs.IsNotFound(err) {
+		return nil, engine.Classify(ctx, "secrets", sb.Name, err)
 	}
-	r := tar.NewReader(copied.Content)
-	_, err = r.Next()
-	var config wire.Config
+	var secrets map[string]string
 	if err == nil {
-		err = json.NewDecoder(io.LimitReader(r, maxConfig)).Decode(&config)
+		defer func() { _ = copied.Content.Close() }()
+		var sealed []byte
+		r := tar.NewReader(copied.Content)
+		if _, err = r.Next(); err == nil {
+			sealed, err = io.ReadAll(io.LimitReader(r, maxSecrets))
+		}
+		if err == nil {
+			secrets, err = wire.OpenSecrets(k.key, sealed)
+		}
 	}
-	return config.Secrets, engine.Classify(ctx, "start", k.container, errors.Join(err, copied.Content.Close()))
+	if err != nil {
+		return nil, core.Errorf(
+			core.KindConflict, "docker.secrets", sb.Name, "its secrets cannot be read, root inside may have changed them: %w", err,
+		).WithHint("keep its files with: sb snapshot %s NAME; then launch from the snapshot with the secrets", sb.Name)
+	}
+	return secrets, nil
 }
