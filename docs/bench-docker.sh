@@ -4,7 +4,7 @@
 # python3 in PATH and removes what it makes. The two take turns, so that a machine that is busy now and then is so for both.
 set -euo pipefail
 export DOCKER_HOST=${1:-${DOCKER_HOST:-unix:///var/run/docker.sock}}
-export SB_DOCKER_HOST=$DOCKER_HOST SB_DOCKER_IMAGE=${2:-localhost/sb-test:6} SB_PROVIDER=docker
+export SB_DOCKER_HOST=$DOCKER_HOST SB_DOCKER_IMAGE=${2:-localhost/sb-test:7} SB_PROVIDER=docker
 cli=${*:3}
 cli=${cli:-docker}
 image=$SB_DOCKER_IMAGE

@@ -65,7 +65,7 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 		Reference: name, Comment: "snapshot of sandbox " +
 			sb.Name, Changes: append(restore(from, found.Config.Labels), "LABEL "+labelSnapshot+"="+sb.ID),
 		// The first process's settings do not belong in the image.
-		Config: &container.Config{StopSignal: from.StopSignal},
+		Config: &container.Config{StopSignal: from.StopSignal, Healthcheck: from.Healthcheck},
 	})
 	if err != nil {
 		return core.Snapshot{}, engine.Classify(bounded, "snapshot", name, err)

@@ -83,6 +83,11 @@ func TestSnapshot(t *testing.T) {
 			found.Config.Labels[labelUser+"team"] != "" {
 			t.Errorf("the image's labels are %v", found.Config.Labels)
 		}
+		// Podman's images have the format of OCI, which has no health checks.
+		if check := found.Config.Healthcheck; !p.engine.Podman &&
+			(check == nil || !slices.Equal(check.Test, []string{"CMD", "/bin/true"})) {
+			t.Errorf("the image's health check is %+v", check)
+		}
 		again := box(t, p, func(spec *core.Spec) { spec.Image, spec.Snapshot = "", name })
 		if out, _ := sh(
 			t, p, again.ID, "cat /root/file; ls /bin/httpd /data 2>/dev/null; ls /.sb-*/journal | wc -l; echo ${TOKEN:-none}",

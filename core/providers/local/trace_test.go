@@ -176,6 +176,9 @@ func TestStoppedFileOperationEndsWithCaller(t *testing.T) {
 			go func() {
 				for { // an operation may end before the attacker finds its helper
 					if err := do(ctx); err != nil {
+						if ctx.Err() == nil {
+							t.Errorf("it failed before it was stopped: %v", err)
+						}
 						result <- err
 						return
 					}

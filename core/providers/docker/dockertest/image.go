@@ -13,6 +13,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/moby/moby/api/types/build"
 	"github.com/moby/moby/client"
@@ -20,7 +21,7 @@ import (
 
 // Image is the name of the test image: Debian's static busybox under the names of its commands, with the users
 // root and dev.
-const Image = "localhost/sb-test:6"
+const Image = "localhost/sb-test:7"
 
 // Load loads the test image into the engine at host, unless the engine has it.
 func Load(ctx context.Context, host string) error {
@@ -102,6 +103,7 @@ func Archive(name string) ([]byte, error) {
 			"Env":        []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "FROM_IMAGE=yes"},
 			"Entrypoint": []string{"/bin/false"}, "Cmd": []string{"of the image"}, "StopSignal": "SIGUSR1",
 			"ExposedPorts": map[string]any{"9/tcp": map[string]any{}}, "Labels": map[string]string{"of": "the image"},
+			"Healthcheck": map[string]any{"Test": []string{"CMD", "/bin/true"}, "Interval": time.Minute},
 		},
 		"history": []map[string]any{{"created": "2026-01-01T00:00:00Z", "created_by": "a test"}},
 		"rootfs":  map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + hex.EncodeToString(sum[:])}},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/distribution/reference"
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
 	"github.com/seed-0724f904/sb/core"
@@ -21,6 +22,8 @@ import (
 type Image struct {
 	ID, Arch, User, Workdir, StopSignal string
 	Entrypoint, Cmd                     []string
+	// Healthcheck is nil for an image without one.
+	Healthcheck *container.HealthConfig
 	// Volumes are the paths for which the image declares a volume.
 	Volumes []string
 	// content is a digest of its files and settings. Podman gives an image another id each time it is built.
@@ -107,7 +110,7 @@ func Inspect(ctx context.Context, e *engine.Engine, name string) (Image, error) 
 	i.content = digest(append(found.RootFS.Layers, string(settings))...)
 	if found.Config != nil {
 		i.User, i.Workdir = found.Config.User, found.Config.WorkingDir
-		i.StopSignal = found.Config.StopSignal
+		i.StopSignal, i.Healthcheck = found.Config.StopSignal, found.Config.Healthcheck
 		i.Entrypoint, i.Cmd = found.Config.Entrypoint, found.Config.Cmd
 		i.Volumes = slices.Sorted(maps.Keys(found.Config.Volumes))
 	}
