@@ -156,7 +156,8 @@ func TestEntriesAreFoundByTheirID(t *testing.T) {
 			t.Errorf("id %q has output, %v", id, err)
 		}
 	}
-	if _, err := (Entries{Dir: dir}).Read("3"); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "3.json")) {
+	path := filepath.Join(dir, "3.json")
+	if _, err := (Entries{Dir: dir}).Read("3"); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("the error of a damaged entry is %v: it does not name the file", err)
 	}
 }

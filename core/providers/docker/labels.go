@@ -34,8 +34,8 @@ const (
 	labelBuild = "sb.build"
 	// labelSnapshot is on snapshots: the id of the saved sandbox.
 	labelSnapshot = "sb.snapshot"
-	// labelBox is on Docker's volumes with a sandbox's journal and secrets, with version. It is not labelVersion: they are not
-	// volumes of the user's.
+	// labelBox is on Docker's volumes with a sandbox's journal and secrets, with version. It is not labelVersion: they are
+	// not volumes of the user's.
 	labelBox = "sb.box"
 	// labelUser begins the names of the spec's own labels.
 	labelUser = "sb.label."

@@ -43,7 +43,8 @@ func (e containers) keptSecrets(ctx context.Context, sb core.Sandbox, k known) (
 	}
 	if err != nil {
 		return nil, core.Errorf(
-			core.KindConflict, "docker.secrets", sb.Name, "its secrets cannot be read, root inside may have changed them: %w", err,
+			core.KindConflict, "docker.secrets", sb.Name,
+			"its secrets cannot be read, root inside may have changed them: %w", err,
 		).WithHint("keep its files with: sb snapshot %s NAME; then launch from the snapshot with the secrets", sb.Name)
 	}
 	return secrets, nil
