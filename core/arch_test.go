@@ -237,7 +237,7 @@ func TestLinked(t *testing.T) {
 			}
 			packages := list(t, goos, "./"+name)
 			if len(packages) != 1 {
-				t.Fatalf("go list ./%s told of %d packages", name, len(packages))
+				t.Fatalf("go list ./%s printed %d packages", name, len(packages))
 			}
 			for _, dep := range packages[0].Deps {
 				if below(dep, module) {

@@ -165,7 +165,7 @@ func checkOutput(t *testing.T, tool string, structured any) {
 			t.Fatal(err)
 		}
 		if err := resolved.Validate(structured); err != nil {
-			t.Errorf("%s: its result is not what its schema says: %v", tool, err)
+			t.Errorf("%s: its result differs from its schema: %v", tool, err)
 		}
 	}
 }

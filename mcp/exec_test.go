@@ -79,7 +79,7 @@ func TestExecOutlivesItsCall(t *testing.T) {
 		delete(rest, "stdin")
 	}
 	if after != "got second\n" || got["exit_code"] != 0.0 {
-		t.Errorf("what came after the cursor: %q, %v", after, got)
+		t.Errorf("after the cursor: %q, %v", after, got)
 	}
 	if got = a.Call("exec_wait", args{"sandbox": sb, "exec_id": id}); got["stdout"] != "first\ngot second\n" {
 		t.Errorf("all of it: %v", got)
@@ -210,7 +210,7 @@ func TestProgressComesBeforeTheResult(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("no progress was told: %v", a.notes)
+	t.Errorf("no progress was reported: %v", a.notes)
 }
 
 func TestOutputBudget(t *testing.T) {

@@ -90,7 +90,7 @@ func testPullReplaces(t *testing.T) {
 			t.Errorf("beside %s there are %v", place, staged)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "disk", "data", "old")); place == "disk" && err != nil {
-			t.Errorf("what was there is gone before the new is there: %v", err)
+			t.Errorf("the old file is gone before the new one is there: %v", err)
 		}
 		<-pulled
 	}
@@ -185,7 +185,7 @@ func TestRoots(t *testing.T) {
 			if text := a.fails(
 				core.KindUnauthorized, "push", args{"sandbox": sb, "local_path": "/etc/hostname", "path": "/tmp/"},
 			); !strings.Contains(text, dir) {
-				t.Errorf("it does not say what is open: %s", text)
+				t.Errorf("it does not name the open paths: %s", text)
 			}
 		})
 	}

@@ -340,7 +340,7 @@ func TestCrossKeyAccessIsRefused(t *testing.T) {
 			arguments["sandbox"] = ref
 			text := mallory.fails(core.KindNotFound, tool, arguments)
 			if rest := strings.ReplaceAll(text, ref, ""); strings.Contains(rest, "private") || strings.Contains(rest, sb) {
-				t.Errorf("%s of %s tells of it: %s", tool, ref, text)
+				t.Errorf("%s of %s has it: %s", tool, ref, text)
 			}
 		}
 		for _, path := range []string{"", "/files/tmp/f", "/exec", "/exec/1/stdout", "/logs"} {
@@ -588,7 +588,7 @@ func TestLinks(t *testing.T) {
 		t.Errorf("upload: %s %s", response.Status, text)
 	}
 	if _, text := s.ask(t, "GET", link("new/dir/up.bin", "download", 60), "", nil); text != "uploaded\x00bytes" {
-		t.Errorf("what came back: %q", text)
+		t.Errorf("the answer: %q", text)
 	}
 	for _, wrong := range []struct{ method, url string }{{"PUT", csv}, {"GET", up}, {"DELETE", csv}} {
 		if response, _ := s.ask(t, wrong.method, wrong.url, "", nil); response.StatusCode != 405 {
@@ -678,7 +678,7 @@ func TestNotificationsComeFirst(t *testing.T) {
 			}
 			a.mu.Unlock()
 			if ends != i+1 {
-				t.Fatalf("%s: after %d calls %d have told of their end", name, i+1, ends)
+				t.Fatalf("%s: after %d calls %d have reported their end", name, i+1, ends)
 			}
 		}
 	}

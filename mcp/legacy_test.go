@@ -226,7 +226,7 @@ func TestResumeCall(t *testing.T) {
 	get := v.resume(first.id)
 	missed, ok := get.next()
 	if !ok || missed.Params.Message != "middle" {
-		t.Fatalf("what was missed is %+v", missed)
+		t.Fatalf("the missed messages are %+v", missed)
 	}
 	next <- struct{}{}
 	next <- struct{}{}
@@ -438,7 +438,7 @@ func TestTooManyCalls(t *testing.T) {
 	}
 	s.ask(t, "POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`, v.inside)
 	if rest := calls[3].rest(); len(rest) != 2 {
-		t.Errorf("what was cancelled ends with %+v", rest)
+		t.Errorf("a canceled call ends with %+v", rest)
 	}
 	eventually(t, "there is room for another", func() bool {
 		response, _ := s.ask(t, "POST", "/mcp", `{"jsonrpc":"2.0","id":1001,"method":"ping"}`, v.inside)
@@ -571,7 +571,7 @@ func TestSubscriptionsOverHTTP(t *testing.T) {
 	for message, ok := get.next(); message.Method != mcp.MethodNotificationResourceUpdated ||
 		message.Params.URI != uri; message, ok = get.next() {
 		if !ok || message.Method != mcp.MethodNotificationResourcesListChanged {
-			t.Fatalf("what comes is %+v", message)
+			t.Fatalf("the message is %+v", message)
 		}
 	}
 	subscribe("resources/unsubscribe")

@@ -248,11 +248,11 @@ func TestWatchedFiles(t *testing.T) {
 		// The file does not exist, so no poll could find the change.
 		provider.events <- []core.FileEvent{{Kind: core.FileModified, Path: "/tmp/other"}}
 		if got := received(); got != 0 {
-			t.Errorf("told of another file's change: %d", got)
+			t.Errorf("another file's change was reported: %d", got)
 		}
 		provider.events <- []core.FileEvent{{Kind: core.FileRenamed, Path: "/tmp/elsewhere", From: "/tmp/watched"}}
 		if got := received(); got != 1 {
-			t.Errorf("told of a change %d times, want once", got)
+			t.Errorf("a change was reported %d times, want once", got)
 		}
 		looks := provider.stats.Load()
 		time.Sleep(time.Minute)

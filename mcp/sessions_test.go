@@ -47,7 +47,7 @@ func TestSandboxOutlivesClientByLease(t *testing.T) {
 		}
 		eventually(t, "the lease has ended", func() bool { return !b.live(t, sb) })
 		if !b.live(t, kept) {
-			t.Error("what was to be kept has ended")
+			t.Error("a kept sandbox has ended")
 		}
 	})
 }
@@ -93,7 +93,7 @@ func TestTimeoutSurvivesRestart(t *testing.T) {
 			_ = back.result("exec", args{"sandbox": short, "command": "true"})
 		}
 		if !b.live(t, long) {
-			t.Error("a lease shortened what was set")
+			t.Error("a lease shortened a set timeout")
 		}
 		eventually(t, "the short one ends", func() bool {
 			_ = back.result("sandbox_list", args{"sandbox": short})

@@ -310,7 +310,7 @@ func (s *suite) streams(t *testing.T) {
 		content := io.LimitReader(rand.NewChaCha8([32]byte{}), 20<<20)
 		r := run(t, p, sb.ID, core.ExecSpec{Command: []string{"cat"}, Stdin: io.TeeReader(content, want), Stdout: got})
 		if r.exit.Code != 0 || !bytes.Equal(want.Sum(nil), got.Sum(nil)) {
-			t.Errorf("what came back is not what was sent: %+v", r)
+			t.Errorf("the received bytes differ from the sent ones: %+v", r)
 		}
 	})
 	t.Run("background process", func(t *testing.T) {
@@ -354,7 +354,7 @@ func (s *suite) givenSecrets(t *testing.T, p core.Provider) {
 	}
 	secrets, err := lister.GivenSecrets(t.Context(), sb.ID)
 	if err != nil || len(secrets) == 0 || secrets[0].Name != "LAUNCHED" || secrets[0].Value.Reveal() != "launch-value" {
-		t.Errorf("told are %v, %v", secrets, err)
+		t.Errorf("reported: %v, %v", secrets, err)
 	}
 	logs, ok := p.(core.LogReader)
 	if !ok {

@@ -48,7 +48,7 @@ func (s *suite) fileWatch(t *testing.T) {
 		}
 	}
 	if len(missing) > 0 {
-		t.Errorf("not told of: %v", missing)
+		t.Errorf("not reported: %v", missing)
 	}
 	short, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer stop()

@@ -59,10 +59,10 @@ func (s *suite) fork(t *testing.T) {
 	sh(t, p, fork.ID, "echo fork > /root/file")
 	sh(t, p, source.ID, "echo source > /root/other")
 	if r := sh(t, p, source.ID, "cat /root/file"); r.out != "before\n" {
-		t.Errorf("the source sees what the fork wrote: %+v", r)
+		t.Errorf("the source sees a write of the fork: %+v", r)
 	}
 	if r := sh(t, p, fork.ID, "cat /root/file; cat /root/other 2>/dev/null || echo apart"); r.out != "fork\napart\n" {
-		t.Errorf("the fork sees what the source wrote: %+v", r)
+		t.Errorf("the fork sees a write of the source: %+v", r)
 	}
 	_, err = forker.Fork(t.Context(), source.ID, spec, lease)
 	wantKind(t, err, core.KindConflict)

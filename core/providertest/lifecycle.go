@@ -212,7 +212,7 @@ func (s *suite) lifetimes(t *testing.T) {
 	}
 	if got, err := p.Get(t.Context(), leased.ID); err != nil || got.Lease.Renewed ||
 		time.Until(got.Expires) < 2*time.Hour {
-		t.Errorf("a lease changed what was set: until %s, %+v, %v", got.Expires, got.Lease, err)
+		t.Errorf("a lease changed a set timeout: until %s, %+v, %v", got.Expires, got.Lease, err)
 	}
 	sb := launch(t, p, func(spec *core.Spec) { spec.Timeout = core.Duration(time.Hour) })
 	renewed, err := renewer.SetTimeout(t.Context(), sb.ID, 2*time.Hour)

@@ -199,11 +199,11 @@ func (s *suite) enforce(t *testing.T) {
 		switch e := list[at]; e.Strength {
 		case core.Full:
 			if e.How == "" {
-				t.Errorf("%+v does not say what holds it", e)
+				t.Errorf("%+v does not name its enforcement", e)
 			}
 		case core.Partial, core.Unenforced:
 			if e.Gap == "" {
-				t.Errorf("%+v does not say what it lets through", e)
+				t.Errorf("%+v does not name its gap", e)
 			}
 		case core.Unknown:
 			t.Errorf("%+v: its strength was reported, so it is known", e)

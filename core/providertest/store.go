@@ -74,7 +74,7 @@ func (s *suite) volumes(t *testing.T) {
 			t.Errorf("in another sandbox: %+v", r)
 		}
 		if r := sh(t, p, writer.ID, "cat /srv/data/file"); r.out != "one\ntwo\n" {
-			t.Errorf("what another sandbox wrote: %+v", r)
+			t.Errorf("the write of another sandbox: %+v", r)
 		}
 		wantKind(t, store.RemoveVolume(ctx, name), core.KindConflict)
 		if err := p.Terminate(ctx, other.ID); err != nil {
@@ -297,7 +297,7 @@ func (s *suite) diff(t *testing.T) {
 		}
 	}
 	if slices.ContainsFunc(changes, func(c core.Change) bool { return c.Path == "/root" || c.Path == "/usr/bin/cat" }) {
-		t.Errorf("what did not change is among %+v", changes)
+		t.Errorf("an unchanged file is among %+v", changes)
 	}
 }
 

@@ -58,7 +58,7 @@ func TestRedactorShowsALoneCharacter(t *testing.T) {
 		t.Errorf("two characters are shown: %q", got)
 	}
 	if got := s.Next([]byte("ge")); string(got) != "huge" {
-		t.Errorf("what was no value is lost: %q", got)
+		t.Errorf("text without a secret is lost: %q", got)
 	}
 	_ = s.Next([]byte("hunt"))
 	if got := s.Rest(); string(got) != "hunt" {

@@ -259,7 +259,7 @@ func TestMoveFailsWhole(t *testing.T) {
 		}
 	}
 	if ended != 2 {
-		t.Errorf("the end of a target is recorded %d times, not twice: what it has cost is not known", ended)
+		t.Errorf("the end of a target is recorded %d times, want 2: its cost is unknown", ended)
 	}
 	if left, err := os.ReadDir(filepath.Join(dir, "moves")); err != nil || len(left) != 0 {
 		t.Errorf("left are %v, %v", left, err)
@@ -485,10 +485,10 @@ func TestMoveIsKnownBeforeItsTarget(t *testing.T) {
 	begun = interrupted(dead())
 	report, err := s.Prune(t.Context(), service.PruneOptions{DryRun: true})
 	if err != nil || len(report.Sandboxes) != 1 || report.Sandboxes[0].ID != begun.ID {
-		t.Errorf("what prune would remove: %+v, %v", report, err)
+		t.Errorf("prune would remove %+v, %v", report, err)
 	}
 	if report, err := s.Prune(t.Context(), service.PruneOptions{}); err != nil || len(report.Sandboxes) != 1 {
-		t.Errorf("what prune removes: %+v, %v", report, err)
+		t.Errorf("prune removes %+v, %v", report, err)
 	}
 	_, err = s.Sandboxes.Resolve(t.Context(), "plain/dev")
 	wantKind(t, err, core.KindNotFound)
@@ -694,7 +694,7 @@ func TestMoveWhoseSourceEnds(t *testing.T) {
 	wantKind(t, err, core.KindConflict)
 	if target, resolveErr := s.Sandboxes.Resolve(t.Context(), "engine/dev"); resolveErr != nil ||
 		target.State != core.StateRunning || !strings.Contains(err.Error(), target.Ref()) {
-		t.Errorf("the target is %+v, %v; told was %v", target, resolveErr, err)
+		t.Errorf("the target is %+v, %v; reported: %v", target, resolveErr, err)
 	}
 	if left, err := os.ReadDir(filepath.Join(dir, "moves")); err != nil || len(left) != 0 {
 		t.Errorf("left are %v, %v", left, err)

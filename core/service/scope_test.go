@@ -34,7 +34,7 @@ func TestScopeHidesWhatIsNotItsOwn(t *testing.T) {
 		}
 		if err != nil && (strings.Contains(strings.ReplaceAll(err.Error(), ref, ""), "secret") ||
 			strings.Contains(core.HintOf(err), "secret")) {
-			t.Errorf("%s: the error tells of others: %v (%s)", ref, err, core.HintOf(err))
+			t.Errorf("%s: the error names others: %v (%s)", ref, err, core.HintOf(err))
 		}
 	}
 	if listing, err := scoped.Sandboxes.List(t.Context(), core.ListFilter{All: true}); err != nil ||

@@ -31,7 +31,7 @@ func TestHardLinkToExcludedFile(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 	if _, err := os.Lstat(filepath.Join(target, "a")); !os.IsNotExist(err) {
-		t.Errorf("what is left out: %v", err)
+		t.Errorf("left out: %v", err)
 	}
 	if _, err := Copy(
 		t.Context(), from, Request{From: Endpoint{"box", "/dir"}, To: Endpoint{"other", "/dir"}, Exclude: []string{"/a"}},

@@ -32,7 +32,7 @@ func TestReplace(t *testing.T) {
 			t.Errorf("over %q: there is %q, %v", there, text, err)
 		}
 		if _, err := os.Lstat(from); !os.IsNotExist(err) {
-			t.Errorf("over %q: what was moved, or what was there before, is left: %v", there, err)
+			t.Errorf("over %q: a moved or replaced file is left: %v", there, err)
 		}
 	}
 	// A directory that another process has created is not removed.

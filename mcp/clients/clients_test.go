@@ -68,7 +68,7 @@ func TestEveryClient(t *testing.T) {
 			}
 			entry, err := c.Entry(server())
 			if err != nil || !strings.Contains(string(entry), "/usr/local/bin/sb") {
-				t.Errorf("what is shown: %s, %v", entry, err)
+				t.Errorf("shown: %s, %v", entry, err)
 			}
 			change, err := c.Uninstall(file, "sb", false)
 			if err != nil || !change.Changed || change.Backup == "" || strings.Contains(read(t, file), "/usr/local/bin/sb") {
@@ -229,7 +229,7 @@ func TestServerAlreadyRuns(t *testing.T) {
 			}
 			encoded, err := json.Marshal(change)
 			if err != nil || strings.Contains(string(encoded), key) {
-				t.Errorf("what is reported: %s, %v", encoded, err)
+				t.Errorf("reported: %s, %v", encoded, err)
 			}
 			if change, err := c.Uninstall(file, "sb", false); err != nil || !change.Changed ||
 				strings.Contains(read(t, file), key) {

@@ -158,7 +158,7 @@ func mcp4modalTools() []tools.Tool {
 		}),
 		tools.Define(tools.Tool{
 			Name: "pull_file_from_sandbox", Title: "Pull a file", Destructive: true, Idempotent: true,
-			Description: "Download a file or directory of a sandbox to the user's machine, replacing what is there.",
+			Description: "Download a file or directory of a sandbox to the user's machine. It replaces an existing file.",
 		}, func(ctx context.Context, c *tools.Call, in modalPullIn) (tools.TransferOut, error) {
 			return tools.Pull(
 				ctx, c, tools.PullIn{Sandbox: in.SandboxID, Path: in.SandboxPath, Local: in.LocalPath, Replace: true},
@@ -178,7 +178,7 @@ func mcp4modalTools() []tools.Tool {
 		}),
 		tools.Define(tools.Tool{
 			Name: "list_directory", Title: "List a directory", ReadOnly: true, Idempotent: true,
-			Description: "List what is in a directory of a sandbox.",
+			Description: "List a directory of a sandbox.",
 		}, func(ctx context.Context, c *tools.Call, in modalPathIn) (tools.FilesOut, error) {
 			return tools.ListFiles(ctx, c, tools.PathIn{Sandbox: in.SandboxID, Path: in.Path})
 		}),

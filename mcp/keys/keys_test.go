@@ -43,7 +43,7 @@ func TestKeyLifecycle(t *testing.T) {
 		}
 	}
 	if _, err := store.Revoke("absent"); !errors.Is(err, core.KindNotFound) {
-		t.Errorf("revoking what is not there: %v", err)
+		t.Errorf("revoking an unknown key: %v", err)
 	}
 	if _, err := store.Revoke(key.ID); err != nil {
 		t.Fatal(err)

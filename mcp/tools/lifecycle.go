@@ -45,7 +45,7 @@ type statsOut struct {
 	Memory      core.Bytes `json:"memory_bytes"`
 	MemoryLimit core.Bytes `json:"memory_limit_bytes,omitempty"`
 	Processes   int        `json:"processes"`
-	Disk        core.Bytes `json:"disk_bytes" jsonschema:"what was written"`
+	Disk        core.Bytes `json:"disk_bytes" jsonschema:"written bytes"`
 	DiskLimit   core.Bytes `json:"disk_limit_bytes,omitempty"`
 }
 

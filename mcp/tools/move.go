@@ -25,7 +25,7 @@ type moveOut struct {
 	Sandbox  SandboxInfo `json:"sandbox" jsonschema:"where it is now"`
 	Files    int         `json:"files"`
 	Bytes    int64       `json:"bytes"`
-	Warnings []string    `json:"warnings,omitempty" jsonschema:"what is not as it was"`
+	Warnings []string    `json:"warnings,omitempty" jsonschema:"differences from the source"`
 }
 
 func (o moveOut) Text() string {

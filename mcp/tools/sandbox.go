@@ -18,7 +18,7 @@ import (
 // that field's description, unless the tag jsonschema has another.
 type LaunchIn struct {
 	Name       string            `json:"name,omitempty" spec:"name"`
-	Provider   string            `json:"provider,omitempty" spec:"provider" jsonschema:"where it runs: auto, local, docker, modal; auto takes the first that can do what is asked"`
+	Provider   string            `json:"provider,omitempty" spec:"provider" jsonschema:"where it runs: auto, local, docker, modal; auto takes the first that supports the request"`
 	Image      string            `json:"image,omitempty" spec:"image"`
 	Pull       string            `json:"pull,omitempty" spec:"pull"`
 	Template   string            `json:"template,omitempty" spec:"template"`
@@ -60,7 +60,7 @@ type SandboxInfo struct {
 	Leased   bool              `json:"leased,omitempty" jsonschema:"it ends earlier when its clients are gone"`
 	Cost     string            `json:"cost,omitempty" jsonschema:"until now"`
 	Ports    map[string]string `json:"ports,omitempty" jsonschema:"port inside: address to reach it"`
-	Note     string            `json:"note,omitempty" jsonschema:"what the user should know of this launch"`
+	Note     string            `json:"note,omitempty" jsonschema:"a note on this launch for the user"`
 }
 
 // InfoOf describes a sandbox.

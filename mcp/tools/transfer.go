@@ -29,7 +29,7 @@ type PullIn struct {
 	Sandbox string `json:"sandbox" jsonschema:"id or name"`
 	Path    string `json:"path" jsonschema:"file or directory in the sandbox"`
 	Local   string `json:"local_path" jsonschema:"destination on the user's machine; a directory gets the copy inside it"`
-	Replace bool   `json:"replace,omitempty" jsonschema:"replace what is there"`
+	Replace bool   `json:"replace,omitempty" jsonschema:"replace an existing target"`
 }
 
 // TransferOut is the result of a copy.

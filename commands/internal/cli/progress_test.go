@@ -17,6 +17,6 @@ func TestProgressElsewhere(t *testing.T) {
 	report(core.Progress{Step: "pulling", Done: 1, Total: 2})
 	stop()
 	if got := streams.Err.String(); got != "building it again ...\n" {
-		t.Errorf("told is %q", got)
+		t.Errorf("reported: %q", got)
 	}
 }

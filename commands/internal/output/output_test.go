@@ -37,7 +37,7 @@ func TestTable(t *testing.T) {
 		t.Errorf("narrow table has %d lines, want 3:\n%s", n, narrow)
 	}
 	if !strings.Contains(narrow, "loc-aaaaaaaa  one   python3") {
-		t.Errorf("what is short was cut, too:\n%s", narrow)
+		t.Errorf("a short cell was cut, too:\n%s", narrow)
 	}
 }
 

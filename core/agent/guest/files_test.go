@@ -245,6 +245,6 @@ func TestFilesAnswers(t *testing.T) {
 	missing := core.Errorf(core.KindNotFound, "read", "/file", "no such file")
 	files := NewFiles("test", helper(func(io.Reader, io.Writer) error { return missing }))
 	if _, err := files.ReadFile(t.Context(), "id", "/file"); !errors.Is(err, core.KindNotFound) {
-		t.Errorf("what fails before the first byte is %v", err)
+		t.Errorf("a failure before the first byte is %v", err)
 	}
 }

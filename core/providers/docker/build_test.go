@@ -122,7 +122,7 @@ func TestBuildsOfOnePath(t *testing.T) {
 		}
 		sb := box(t, p, func(spec *core.Spec) { spec.Image = ids[0] })
 		if out, _ := sh(t, p, sb.ID, "cat /what"); out != "one\n" {
-			t.Errorf("what was built first is now %q", out)
+			t.Errorf("the first build is now %q", out)
 		}
 		end(t, p, sb.ID)
 	})

@@ -535,7 +535,7 @@ func TestNoEngine(t *testing.T) {
 		wantKind(t, err, core.KindNotFound)
 		wantKind(t, p.Check(t.Context()), core.KindUnavailable)
 		if core.HintOf(p.Check(t.Context())) == "" {
-			t.Error("nothing says what to do")
+			t.Error("there is no hint")
 		}
 	}
 }

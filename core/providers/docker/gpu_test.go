@@ -35,7 +35,7 @@ func TestGPU(t *testing.T) {
 		t.Errorf("the cards are %q", out)
 	}
 	if text, err := os.ReadFile(d.dir + "/hooked"); err != nil || len(text) == 0 {
-		t.Errorf("the hook was told %q, %v", text, err)
+		t.Errorf("the hook got %q, %v", text, err)
 	}
 }
 

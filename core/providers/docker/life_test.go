@@ -191,7 +191,7 @@ func TestLabelsOfAnImage(t *testing.T) {
 		})
 		all, err := p.List(t.Context())
 		if err != nil || slices.ContainsFunc(all, func(sb core.Sandbox) bool { return sb.ID == idOf(created.ID) }) {
-			t.Errorf("what is listed is %+v, %v", all, err)
+			t.Errorf("listed: %+v, %v", all, err)
 		}
 		wantKind(t, p.Terminate(t.Context(), idOf(created.ID)), core.KindNotFound)
 		of := box(t, p, func(spec *core.Spec) { spec.Image = image })
@@ -203,7 +203,7 @@ func TestLabelsOfAnImage(t *testing.T) {
 			return c.ID == created.ID ||
 				idOf(c.ID) == of.ID
 		}) {
-			t.Errorf("what is to be swept is %+v, %v", broken, err)
+			t.Errorf("found to sweep: %+v, %v", broken, err)
 		}
 	})
 }

@@ -310,7 +310,7 @@ func TestNetworkInternalConcurrent(t *testing.T) {
 			end(t, p, id)
 		}
 		if found, err := p.engine.networksNamed(t.Context(), internalName(app, core.Owner{})); err != nil || len(found) != 0 {
-			t.Errorf("what is left: %+v, %v", found, err)
+			t.Errorf("left over: %+v, %v", found, err)
 		}
 	})
 }

@@ -76,7 +76,7 @@ func TestSnapshot(t *testing.T) {
 		}
 		for _, secret := range []string{"s3cret", "sb-guest", sb.ID} {
 			if strings.Contains(string(text), secret) {
-				t.Errorf("the image tells of %s: %s", secret, text)
+				t.Errorf("the image has %s: %s", secret, text)
 			}
 		}
 		if found.Config.Labels[labelKey] != "" || found.Config.Labels[labelSpec] != "" ||
@@ -93,7 +93,7 @@ func TestSnapshot(t *testing.T) {
 			t, p, again.ID, "cat /root/file; ls /bin/httpd /data 2>/dev/null; ls /.sb-*/journal | wc -l; echo ${TOKEN:-none}",
 		); !strings.HasPrefix(out, "kept\n") || !strings.HasSuffix(out, "none\n") || strings.Contains(out, "httpd") ||
 			strings.Contains(out, "volume") {
-			t.Errorf("what was launched from it has %q", out)
+			t.Errorf("the sandbox launched from it has %q", out)
 		}
 		if execs, err := p.Execs(t.Context(), again.ID); err != nil || len(execs) != 1 {
 			t.Errorf("its journal is %+v, %v", execs, err)

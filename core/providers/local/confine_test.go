@@ -79,7 +79,7 @@ func TestSupervisorSeesOnlyItsFiles(t *testing.T) {
 			t.Fatalf("the sandbox's own directory: %v", err)
 		}
 		if entries, err := os.ReadDir(filepath.Join(root, p.store.Dir(id), store.ClientDir)); err != nil || len(entries) > 0 {
-			t.Errorf("the supervisor sees what clients keep: %v, %v", entries, err)
+			t.Errorf("the supervisor sees the clients' files: %v, %v", entries, err)
 		}
 		// From an open directory ".." leads out of the root.
 		open, err := filepath.Glob(filepath.Join(procOf(t, p, id), "fd", "*"))

@@ -71,7 +71,7 @@ func (p *Provider) volumeFindings(ctx context.Context) []core.Finding {
 		}
 		damaged = append(damaged, core.Finding{
 			Name: "volume " + volume, Status: statusError, Detail: err.Error(),
-			Fix: fmt.Sprintf("see what is left in %s, or remove it: sb volume rm %s", p.store.VolumeDir(volume), volume),
+			Fix: fmt.Sprintf("see its files in %s, or remove it: sb volume rm %s", p.store.VolumeDir(volume), volume),
 		})
 	}
 	finding := core.Finding{Name: name, Status: statusOK, Detail: fmt.Sprintf("%d sound", sound)}

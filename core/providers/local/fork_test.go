@@ -333,6 +333,6 @@ func TestForkSharesVolumesAndHidesSecrets(t *testing.T) {
 		return strings.Count(log.String(), "x\n") > 1
 	})
 	if strings.Contains(log.String(), "s3cret") {
-		t.Errorf("the fork's journal tells a secret: %q", log.String())
+		t.Errorf("the fork's journal has a secret: %q", log.String())
 	}
 }

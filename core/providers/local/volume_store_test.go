@@ -54,7 +54,7 @@ read b <&3; echo "$a $b"; ls /data/dir; cat /data/moved`
 	inside(t, p, one.ID, "", "while ! test -e /data/ready; do sleep 0.01; done; echo second >> /data/file; "+
 		"echo x > /data/dir/new; mv /data/file /data/moved; touch /data/go")
 	if got := <-done; got != "first second\nnew\nfirst\nsecond\n" {
-		t.Errorf("what one wrote is %q for the other", got)
+		t.Errorf("the other sandbox reads %q", got)
 	}
 	if got := inside(t, p, reader.ID, "", "echo x > /data/x"); !strings.Contains(got, "Read-only") {
 		t.Errorf("read-only: %q", got)

@@ -188,7 +188,7 @@ func (p *Provider) openVolume(name string) (dir *os.File, path string, err error
 	})
 	if store.IsDamage(err) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		err = core.Errorf(core.KindConflict, "local.volume", name, "the volume cannot be used: %w", err).
-			WithHint("see what is left in %s, or remove it: sb volume rm %s", p.store.VolumeDir(name), name)
+			WithHint("see its files in %s, or remove it: sb volume rm %s", p.store.VolumeDir(name), name)
 	}
 	return dir, path, stateError("volume", err)
 }

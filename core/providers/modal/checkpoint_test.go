@@ -122,7 +122,7 @@ func TestLaunchFromCheckpointResumesProcess(t *testing.T) {
 	if _, err := svc.Sandboxes.Launch(ctx, core.Spec{Checkpoint: "warm"}, service.LaunchOptions{}); !errors.Is(
 		err, core.KindNotFound,
 	) {
-		t.Errorf("what was forgotten: %v", err)
+		t.Errorf("a forgotten checkpoint: %v", err)
 	}
 	if _, err := p.FindCheckpoint(ctx, made.ID); err != nil {
 		t.Errorf("by its id: %v", err)

@@ -136,7 +136,7 @@ func TestExitCodesOfEndedSandboxes(t *testing.T) {
 	}
 	if sb := providertest.Receive(t, waited); sb.ExitCode == nil || *sb.ExitCode != 137 ||
 		sb.Reason != core.ReasonStopped {
-		t.Errorf("who waited sees %+v", sb)
+		t.Errorf("the waiting caller sees %+v", sb)
 	}
 	s.Name, s.Timeout = core.NewName(), core.Duration(time.Second)
 	late, err := p.WaitSandbox(providertest.Patient(t), launched(t, p, s).ID)

@@ -82,7 +82,7 @@ func TestConnectTokenCarriesBytes(t *testing.T) {
 		t.Errorf("%d bytes came back, others than the %d that were sent", len(back), len(body))
 	}
 	if header.Get("X-Who") != `{"user":"ada"}` || header.Get("X-Authorization") != "none" {
-		t.Errorf("the sandbox was told %v", header)
+		t.Errorf("the sandbox got %v", header)
 	}
 	if strings.Contains(made.Token.String(), made.Token.Reveal()) {
 		t.Error("a token shows itself")
@@ -94,7 +94,7 @@ func TestConnectTokenCarriesBytes(t *testing.T) {
 		t.Error("it leads somewhere still")
 	}
 	if _, err := p.ConnectToken(t.Context(), sb.ID, core.ConnectOptions{}); err == nil {
-		t.Error("there is a token for what has ended")
+		t.Error("an ended sandbox has a token")
 	}
 }
 

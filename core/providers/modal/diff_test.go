@@ -76,6 +76,6 @@ rm /usr/bin/yes; chmod 700 /var/cache; cp /bin/true /usr/bin/zcat.new && mv /usr
 		t.Errorf("at the target: %+v, %v", info, err)
 	}
 	if _, err := elsewhere.Stat(t.Context(), result.Target.ID, "/usr/bin/yes"); !errors.Is(err, core.KindNotFound) {
-		t.Errorf("what was deleted is at the target: %v", err)
+		t.Errorf("a deleted file is at the target: %v", err)
 	}
 }

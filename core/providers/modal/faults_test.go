@@ -70,7 +70,7 @@ func TestBrokenStreamsLoseNothing(t *testing.T) {
 	content := io.LimitReader(rand.NewChaCha8([32]byte{7}), 40<<20)
 	exit := ran(t, p, id, core.ExecSpec{Command: []string{"cat"}, Stdin: io.TeeReader(content, want), Stdout: got})
 	if exit.Code != 0 || !bytes.Equal(want.Sum(nil), got.Sum(nil)) {
-		t.Errorf("what came back is not what was sent: %+v", exit)
+		t.Errorf("the received bytes differ from the sent ones: %+v", exit)
 	}
 	// A file goes the same way and arrives complete.
 	digest := sha256.New()

@@ -23,7 +23,7 @@ func TestPolicyChangeHolds(t *testing.T) {
 	}
 	reader, ok := r.backend.(core.DenialReader)
 	if !ok {
-		t.Fatal("the backend tells no refusals")
+		t.Fatal("the backend reports no refusals")
 	}
 	// A denied connection is answered at once, even on a slow machine. An allowed one gets no answer from that address.
 	refusals := func(patience string) (count int) {

@@ -104,7 +104,7 @@ func TestPlantedSecretsDoNotLeak(t *testing.T) {
 		t.Error(err)
 	}
 	if !strings.Contains(shown.String(), "TOKEN") || len(filesWith(t, state, sb.ID)) == 0 {
-		t.Error("what is looked through is not what was shown")
+		t.Error("the searched text differs from the shown text")
 	}
 	for _, planted := range []string{inline, sent, kept, wrong, tokenSecret, token.Token.Reveal()} {
 		if at := strings.Index(shown.String(), planted); at >= 0 {

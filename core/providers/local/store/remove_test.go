@@ -72,6 +72,6 @@ func TestRemoveAfterABrokenRemoval(t *testing.T) {
 		}
 	}
 	if err := shelf.Remove("name"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the removal of what is gone: %v", err)
+		t.Errorf("the removal of a missing sandbox: %v", err)
 	}
 }

@@ -110,7 +110,7 @@ func TestMemorySnapshotsEnd(t *testing.T) {
 		t.Errorf("it ended with %d, %v", code, err)
 	}
 	if _, err := sb.ExperimentalSnapshot(t.Context(), nil); err == nil {
-		t.Error("what has ended was kept")
+		t.Error("an ended sandbox was kept")
 	}
 	killed := r.create(&sdk.SandboxCreateParams{
 		ExperimentalEnableSnapshot: true, Command: []string{"sleep", "600"}, Timeout: 2 * time.Second,

@@ -53,7 +53,7 @@ rm -r /etc/alternatives; mkdir /etc/alternatives; rm -r /usr/share/doc; echo fil
 		t.Errorf("want -, have +:\n%s", diff)
 	}
 	if alternatives == 0 {
-		t.Error("what was in a directory that was made again is not deleted")
+		t.Error("a file of a directory that was removed and made again is not deleted")
 	}
 }
 

@@ -56,10 +56,10 @@ func TestSetPolicyClosesRefusedFlows(t *testing.T) {
 
 	s.SetPolicy(only(UDP))
 	if !answers(udp) {
-		t.Error("what is still allowed was cut")
+		t.Error("an allowed connection was cut")
 	}
 	if _, err := tcp.Read(make([]byte, 1)); err == nil || errors.Is(err, io.EOF) {
-		t.Errorf("what is refused ends with %v, which an orderly end could be taken for", err)
+		t.Errorf("a refused connection ends with %v, like a closed one", err)
 	}
 	select {
 	case <-cut:
@@ -76,17 +76,17 @@ func TestSetPolicyClosesRefusedFlows(t *testing.T) {
 
 	s.SetPolicy(only(TCP))
 	if again, err := in.dial(t.Context(), listen(t, echo)); err != nil {
-		t.Errorf("what is allowed again: %v", err)
+		t.Errorf("allowed again: %v", err)
 	} else {
 		if !answers(again) {
-			t.Error("what is allowed again does not answer")
+			t.Error("a server that is allowed again does not answer")
 		}
 		_ = again.Close()
 	}
 	_, _ = io.WriteString(udp, "hello")
 	_ = udp.SetReadDeadline(time.Now().Add(time.Second))
 	if n, err := udp.Read(make([]byte, 5)); err == nil {
-		t.Errorf("what is refused brings %d bytes", n)
+		t.Errorf("a refused connection brings %d bytes", n)
 	}
 }
 

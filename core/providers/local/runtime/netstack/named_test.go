@@ -550,7 +550,7 @@ func FuzzReadGreeting(f *testing.F) {
 		rest := bytes.NewReader(sent)
 		g := readGreeting(bytesConn{Reader: rest})
 		if all, err := io.ReadAll(replay(g.data, rest)); err != nil || !bytes.Equal(all, sent) {
-			t.Errorf("what comes after is %q, %v", all, err)
+			t.Errorf("the next bytes are %q, %v", all, err)
 		}
 		if g.host != "" && g.protocol != speaksTLS {
 			t.Errorf("%+v", g)
