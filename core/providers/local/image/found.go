@@ -124,7 +124,23 @@ func (f *found) configuration(ctx context.Context) (file *v1.ConfigFile, raw []b
 		return nil, nil, core.Errorf(core.KindUsage, "local.image", "", "the configuration has %d layers, the manifest %d",
 			len(file.RootFS.DiffIDs), len(f.manifest.Layers))
 	}
+	if err := withoutNUL(file.Config); err != nil {
+		return nil, nil, err
+	}
 	return file, raw, nil
+}
+
+// withoutNUL refuses a configuration with a NUL byte, which no program's argument or variable can have.
+func withoutNUL(c v1.Config) error {
+	for name, values := range map[string][]string{
+		"an argument": slices.Concat(c.Entrypoint, c.Cmd, c.Shell), "a variable": c.Env,
+		"the user or the directory": {c.User, c.WorkingDir},
+	} {
+		if slices.ContainsFunc(values, func(value string) bool { return strings.ContainsRune(value, 0) }) {
+			return core.Errorf(core.KindUsage, "local.image", "", "the configuration is invalid: %s has a NUL byte", name)
+		}
+	}
+	return nil
 }
 
 // mismatch returns the error for content with another digest.

@@ -751,3 +751,20 @@ func TestHostile(t *testing.T) {
 		"../../escaped", "bad:v1")
 	wantClean(t, store, dir)
 }
+
+// An image whose variables or arguments no program can get is refused when it is pulled, not at each command.
+func TestNULInConfiguration(t *testing.T) {
+	registry, dir := serve(t), t.TempDir()
+	store := open(t, dir)
+	for name, config := range map[string]v1.Config{
+		"env": {Env: []string{"A=b\x00c"}}, "cmd": {Cmd: []string{"true", "\x00"}}, "user": {User: "root\x00"},
+	} {
+		img, err := mutate.Config(image1(t, "a"), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref := registry.push(t, img, name+":v1")
+		wantKind(t, second(store.Pull(t.Context(), ref, image.PullOptions{})), core.KindUsage, "NUL", name+":v1")
+	}
+	wantClean(t, store, dir)
+}
