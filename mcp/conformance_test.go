@@ -236,7 +236,7 @@ func fixtureTools() []tools.Tool {
 			ctx context.Context, c *tools.Call, _ map[string]any,
 		) (*mcp.CallToolResult, error) {
 			for _, message := range []string{"Tool execution started", "Tool processing data", "Tool execution completed"} {
-				c.Sent++ // so that the result waits for them
+				c.Notify()
 				if err := server.ServerFromContext(ctx).
 					SendLogMessageToClient(ctx, mcp.NewLoggingMessageNotification(mcp.LoggingLevelInfo, "test", message)); err != nil {
 					return nil, err

@@ -193,7 +193,13 @@ func textOf(result *mcp.CallToolResult) string {
 // Launch makes a sandbox and returns its id.
 func (a *assistant) Launch(arguments args) string {
 	a.t.Helper()
-	id, _ := a.Call("sandbox_launch", arguments)["id"].(string)
+	info := a.Call("sandbox_launch", arguments)
+	// A short soft deadline may pass first.
+	for deadline := time.Now().Add(patience); info["state"] == "creating" && time.Now().Before(deadline); {
+		list, _ := a.Call("sandbox_list", args{"sandbox": info["name"]})["sandboxes"].([]any)
+		info, _ = list[0].(map[string]any)
+	}
+	id, _ := info["id"].(string)
 	if id == "" {
 		a.t.Fatal("the sandbox has no id")
 	}

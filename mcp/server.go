@@ -184,7 +184,7 @@ const settleTimeout = time.Second
 // it wrote the previous one. Once it takes another, all earlier ones are written. The extra one may be lost.
 func flushNotes(ctx context.Context, c *tools.Call) {
 	client := server.ClientSessionFromContext(ctx)
-	if c.Sent == 0 || client == nil {
+	if !c.Notified() || client == nil {
 		return
 	}
 	if _, ordered := client.(*transport.Way); ordered {

@@ -185,7 +185,7 @@ func TestLeaseLastsDuringCall(t *testing.T) {
 // A launch that completes after its client has left leaves no sandbox.
 func TestLaunchUnknownToClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDirect(t, setup.Options{OnDisconnect: setup.Terminate})
+		d := newDirect(t, setup.Options{OnDisconnect: setup.Terminate, SoftDeadline: time.Hour})
 		c := d.host.Call(t.Context(), mcp.CallToolRequest{})
 		d.provider.Inject(fake.OpLaunch, fake.Fault{Delay: time.Minute, Times: 1})
 		launched := make(chan core.Sandbox)

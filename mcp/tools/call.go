@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -31,10 +32,11 @@ type Host struct {
 	// Changed reports that a tool changed a file of a sandbox.
 	Changed func(sb core.Sandbox, path string)
 
-	Secrets  secrets
-	launched launched
-	running  runningExecs
-	pictures reply.Pictures
+	Secrets   secrets
+	launched  launched
+	launching launching
+	running   runningExecs
+	pictures  reply.Pictures
 }
 
 // RunningCommands counts the commands whose output the server holds.
@@ -50,9 +52,9 @@ type Call struct {
 	Request mcp.CallToolRequest
 	// notices are sentences for the user, which the result carries.
 	notices []string
-	// Sent counts progress notifications.
-	Sent int
+
 	mu   sync.Mutex
+	sent int // notifications
 }
 
 // Call returns a Call for the caller in ctx. The zero request stands for the read of a resource.
@@ -109,18 +111,31 @@ func (c *Call) Use(ctx context.Context, ref string) (core.Sandbox, error) {
 }
 
 // Find is Resolve without secrets, for calls that show no content. It also accepts a name without the server's prefix.
+// For a launch in progress the error is a *stillLaunching, and for a failed one that of the launch.
 func (c *Call) Find(ctx context.Context, ref string) (core.Sandbox, error) {
+	sb, err := c.find(ctx, ref)
+	missing := errors.Is(err, core.KindNotFound)
+	if !missing && (err != nil || sb.State != core.StateCreating) {
+		return sb, err
+	}
+	p := c.launching(cmp.Or(sb.Name, ref))
+	switch {
+	case p == nil:
+		return sb, err
+	case !p.over():
+		return core.Sandbox{}, p.unavailable()
+	}
+	return p.sb, p.err
+}
+
+func (c *Call) find(ctx context.Context, ref string) (core.Sandbox, error) {
 	if ref == "" {
 		return core.Sandbox{}, core.Errorf(core.KindUsage, "resolve", "", "no sandbox was given").
 			WithHint("sandbox_list shows the sandboxes; sandbox_launch creates one")
 	}
 	sb, err := c.Service.Sandboxes.Resolve(ctx, ref)
 	if errors.Is(err, core.KindNotFound) {
-		prefix := c.Host.Options.NamePrefix
-		if c.Identity.Isolated {
-			prefix += c.Identity.Owner + "-"
-		}
-		if prefixed, prefixedErr := c.Service.Sandboxes.Resolve(ctx, prefix+ref); prefixedErr == nil {
+		if prefixed, prefixedErr := c.Service.Sandboxes.Resolve(ctx, c.namePrefix()+ref); prefixedErr == nil {
 			return prefixed, nil
 		}
 		err = core.Errorf(core.KindNotFound, "resolve", ref, "there is no sandbox %q", ref).
@@ -129,20 +144,41 @@ func (c *Call) Find(ctx context.Context, ref string) (core.Sandbox, error) {
 	return sb, err
 }
 
+// namePrefix is the prefix that the names of the caller's sandboxes have.
+func (c *Call) namePrefix() string {
+	prefix := c.Host.Options.NamePrefix
+	if c.Identity.Isolated {
+		prefix += c.Identity.Owner + "-"
+	}
+	return prefix
+}
+
 // Progress sends the client a progress notification, if the request asked for progress.
 func (c *Call) Progress(ctx context.Context, message string) {
 	meta := c.Request.Params.Meta
 	if meta == nil || meta.ProgressToken == nil {
 		return
 	}
-	c.mu.Lock()
-	c.Sent++
-	sent := c.Sent
-	c.mu.Unlock()
+	sent := c.Notify()
 	// A client that is too slow misses some notifications; the result is complete.
 	_ = server.ServerFromContext(ctx).SendNotificationToClient(ctx, string(mcp.MethodNotificationProgress), map[string]any{
 		"progressToken": meta.ProgressToken, "progress": sent, "message": message,
 	})
+}
+
+// Notify counts a notification to the client, which the result must not overtake, and returns their number.
+func (c *Call) Notify() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sent++
+	return c.sent
+}
+
+// Notified reports whether Notify was called.
+func (c *Call) Notified() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sent > 0
 }
 
 // Keep makes the session keep alive a sandbox that it launched. If the client has left, Keep settles its sandboxes.

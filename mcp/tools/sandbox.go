@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -96,6 +97,9 @@ func InfoOf(sb core.Sandbox) SandboxInfo {
 // Text implements texter.
 func (i SandboxInfo) Text() string {
 	parts := []string{fmt.Sprintf("%s (%s) %s on %s", i.ID, i.Name, i.State, i.Provider)}
+	if i.ID == "" {
+		parts[0] = i.Name + " " + i.State
+	}
 	if i.Reason != "" {
 		parts = append(parts, i.Reason)
 	}
@@ -193,6 +197,11 @@ func Launch(ctx context.Context, c *Call, in LaunchIn) (SandboxInfo, error) {
 		return SandboxInfo{}, err
 	}
 	sb, err := c.Launch(ctx, spec, in.Keep)
+	if p, ok := pendingOf(err); ok {
+		info := p.info()
+		info.Note = core.HintOf(err)
+		return info, nil
+	}
 	info := InfoOf(sb)
 	info.Note = strings.Join(c.notices, "; ")
 	return info, err
@@ -252,8 +261,29 @@ func secretsOf(values map[string]string) []core.Secret {
 	return secrets
 }
 
-// Launch launches a sandbox for the call's owner and session. With keep, only its own timeout ends it.
+// Launch launches a sandbox for the call's owner and session. With keep, only its own timeout ends it. A launch that
+// outlasts the soft deadline continues, and the error is a *stillLaunching.
 func (c *Call) Launch(ctx context.Context, spec core.Spec, keep bool) (core.Sandbox, error) {
+	spec.Name = cmp.Or(spec.Name, core.NewName())
+	if !strings.HasPrefix(spec.Name, c.namePrefix()) {
+		spec.Name = c.namePrefix() + spec.Name
+	}
+	var notices []string
+	sb, err := c.background(ctx, spec, func(ctx context.Context, progress func(step string)) (core.Sandbox, error) {
+		return c.launch(ctx, spec, keep, service.LaunchOptions{
+			Progress: func(p core.Progress) { progress(p.Step) },
+			Notice:   func(text string) { notices = append(notices, text) },
+		})
+	})
+	if _, pending := pendingOf(err); !pending {
+		c.notices = append(c.notices, notices...)
+	}
+	return sb, err
+}
+
+func (c *Call) launch(
+	ctx context.Context, spec core.Spec, keep bool, opts service.LaunchOptions,
+) (core.Sandbox, error) {
 	mode := c.Host.Options.OnDisconnect
 	keep = keep || mode == setup.Detach
 	spec.Labels = map[string]string{sessionLabel: c.Session.ID, ownerLabel: c.Identity.Label()}
@@ -263,20 +293,17 @@ func (c *Call) Launch(ctx context.Context, spec core.Spec, keep bool) (core.Sand
 		}
 	}
 	given := spec.Secrets
-	sb, err := c.Service.Sandboxes.Launch(ctx, spec, service.LaunchOptions{
-		Bound: !keep && mode == setup.Terminate, Renewed: !keep,
-		Progress: func(p core.Progress) { c.Progress(ctx, p.Step) },
-		Notice:   func(text string) { c.notices = append(c.notices, text) },
-		Confirm: func(requested core.Spec) error {
-			given = requested.Secrets // with those of a template
-			if requested.GPU.IsZero() {
-				return nil
-			}
-			return c.confirm(
-				ctx, "gpu", fmt.Sprintf("Launch a sandbox with GPU %s? It costs money for as long as it runs.", requested.GPU),
-			)
-		},
-	})
+	opts.Bound, opts.Renewed = !keep && mode == setup.Terminate, !keep
+	opts.Confirm = func(requested core.Spec) error {
+		given = requested.Secrets // with those of a template
+		if requested.GPU.IsZero() {
+			return nil
+		}
+		return c.confirm(
+			ctx, "gpu", fmt.Sprintf("Launch a sandbox with GPU %s? It costs money for as long as it runs.", requested.GPU),
+		)
+	}
+	sb, err := c.Service.Sandboxes.Launch(ctx, spec, opts)
 	if err != nil {
 		return sb, err
 	}
@@ -293,6 +320,10 @@ func List(ctx context.Context, c *Call, in ListIn) (ListOut, error) {
 	out := ListOut{Sandboxes: []SandboxInfo{}}
 	if in.Sandbox != "" {
 		sb, err := c.Find(ctx, in.Sandbox)
+		if p, ok := pendingOf(err); ok {
+			out.Sandboxes = append(out.Sandboxes, p.info())
+			return out, nil
+		}
 		if err == nil {
 			out.Sandboxes = append(out.Sandboxes, InfoOf(sb))
 		}
@@ -304,6 +335,14 @@ func List(ctx context.Context, c *Call, in ListIn) (ListOut, error) {
 	}
 	for _, sb := range listing.Sandboxes {
 		out.Sandboxes = append(out.Sandboxes, InfoOf(sb))
+	}
+	for _, p := range c.Host.launching.of(c.Identity.Label()) {
+		listed := slices.ContainsFunc(listing.Sandboxes, func(sb core.Sandbox) bool {
+			return sb.Name == p.name
+		})
+		if in.App == "" && !listed && !p.over() {
+			out.Sandboxes = append(out.Sandboxes, p.info())
+		}
 	}
 	for _, failed := range listing.Failures {
 		out.Failures = append(out.Failures, failed.Provider+": "+failed.Error)
@@ -319,6 +358,10 @@ func Terminate(ctx context.Context, c *Call, in TerminateIn) (TerminateOut, erro
 	}
 	if !in.All {
 		sb, err := c.Find(ctx, in.Sandbox)
+		if p, ok := pendingOf(err); ok {
+			out.Terminated = append(out.Terminated, p.name)
+			return out, c.abandon(ctx, p)
+		}
 		if err != nil {
 			return out, err
 		}

@@ -46,13 +46,15 @@ const (
 type Fault struct {
 	// Delay passes first, or less if the caller's context ends.
 	Delay time.Duration
+	// Until, if not nil, is closed when the operation may continue. The end of the caller's context ends the wait, too.
+	Until <-chan struct{}
 	// Err is the error of the operation; nil lets it continue.
 	Err error
 	// Times is the number of operations with this fault; 0 means all.
 	Times int
 }
 
-// Inject adds a fault to an operation, after the faults that were injected before. A Fault with neither Delay nor Err
+// Inject adds a fault to an operation, after the faults that were injected before. A Fault without Delay, Until and Err
 // removes all faults of the operation.
 func (p *Provider) Inject(op Op, fault Fault) {
 	p.faults.mu.Lock()
@@ -60,7 +62,7 @@ func (p *Provider) Inject(op Op, fault Fault) {
 	if p.faults.byOp == nil {
 		p.faults.byOp = map[Op][]Fault{}
 	}
-	if fault.Delay == 0 && fault.Err == nil {
+	if fault.Delay == 0 && fault.Until == nil && fault.Err == nil {
 		delete(p.faults.byOp, op)
 		return
 	}
@@ -94,6 +96,13 @@ func (f *faults) meet(ctx context.Context, op Op) error {
 	fault := f.next(op)
 	if err := sleep(ctx, fault.Delay); err != nil {
 		return err
+	}
+	if fault.Until != nil {
+		select {
+		case <-fault.Until:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	return fault.Err
 }

@@ -143,7 +143,7 @@ func (s *Supervisor) start(ctx context.Context, report func(socket.LaunchStatus)
 	s.commands.Secrets.Add(s.launch.Secrets)
 	if s.kept != nil {
 		err = s.rejoin(kept)
-	} else {
+	} else if err = s.makeWorkdir(ctx); err == nil {
 		err = s.startEntry()
 	}
 	if err != nil {
