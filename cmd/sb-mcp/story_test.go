@@ -24,12 +24,14 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // A command that outlasts several soft deadlines succeeds. Four default deadlines are three minutes; four of these are
 // 12 s.
 func TestThreeMinuteCommand(t *testing.T) {
+	programtest.Long(t)
 	t.Parallel()
 	const deadline = 3 * time.Second
 	a, _ := newHome(t).stdio("--soft-deadline", deadline.String())
@@ -56,6 +58,7 @@ func TestThreeMinuteCommand(t *testing.T) {
 
 // A gigabyte of output stays within the budget of the reply and the memory of the server.
 func TestGigabyteOfOutput(t *testing.T) {
+	programtest.Long(t)
 	t.Parallel()
 	a, server := newHome(t).stdio("--soft-deadline", "100s")
 	sb := a.launch(nil)

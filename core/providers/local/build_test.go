@@ -21,6 +21,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providers/local/build"
 )
 
@@ -285,6 +286,7 @@ func TestPackages(t *testing.T) {
 
 // Over this machine's programs, packages of pip are in a virtual environment that is made once.
 func TestVenv(t *testing.T) {
+	programtest.Long(t)
 	p := opened(t, opener(t, nil))
 	started := map[string]bool{}
 	for range 2 {
@@ -496,6 +498,7 @@ func nothingLeft(t *testing.T, p *Provider) {
 // TestKilledImageLaunch kills launches from an image that is not stored yet, at random moments. After each kill the
 // store has no damaged image, and the next launch works. SB_TEST_KILLS sets the number of kills.
 func TestKilledImageLaunch(t *testing.T) {
+	programtest.Long(t)
 	p := opened(t, opener(t, nil))
 	ref := busyboxImage(t, nil)
 	launch := killed{p.opts, "", ref}

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providers/docker/dockertest"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 	"github.com/seed-0724f904/sb/core/providertest"
@@ -37,6 +38,7 @@ func (p fromImage) Capabilities() core.Capabilities {
 }
 
 func TestContractFromImage(t *testing.T) {
+	programtest.Long(t)
 	t.Setenv("SB_SUITE_SECRET", "the host's")
 	open := opener(t, nil)
 	ref := busyboxImage(t, nil)

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
@@ -153,6 +154,7 @@ func TestRootInsideCannotTraceAFileOperation(t *testing.T) {
 
 // Root inside stops every helper. A call that waits for a helper ends with its caller, and the helper ends, too.
 func TestStoppedFileOperationEndsWithCaller(t *testing.T) {
+	programtest.Long(t)
 	p, id, line := attacked(t, "stop")
 	for name, do := range map[string]func(context.Context) error{
 		"stat": func(ctx context.Context) error { _, err := p.Stat(ctx, id, "/tmp"); return err },

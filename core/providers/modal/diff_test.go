@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/core/providers/modal"
 	"github.com/seed-0724f904/sb/core/service"
@@ -32,6 +33,7 @@ func (p *diffRecorder) Diff(ctx context.Context, id string) (_ []core.Change, er
 // Diff finds the differences from the image, and Move applies them, including deletions. The reference sandbox is ended
 // afterwards.
 func TestMoveAppliesDiff(t *testing.T) {
+	programtest.Long(t)
 	r := newRig(t, nil)
 	p := &diffRecorder{Provider: modal.New(r.opts)}
 	elsewhere := fake.New(fake.Options{})

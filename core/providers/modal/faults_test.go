@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providers/modal"
 	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
@@ -23,6 +24,7 @@ import (
 
 // The contract holds with the latency of a call to another continent.
 func TestContractAtLatency(t *testing.T) {
+	programtest.Long(t)
 	t.Setenv("SB_SUITE_SECRET", "the host's")
 	r := newRig(t, nil)
 	r.faults.SetLatency(80 * time.Millisecond)
@@ -43,6 +45,7 @@ func unsteady(r *rig, methods ...string) {
 
 // The contract holds if every other call fails or loses its answer after its work, and if streams break.
 func TestContractWithFaults(t *testing.T) {
+	programtest.Long(t)
 	t.Setenv("SB_SUITE_SECRET", "the host's")
 	r := newRig(t, nil)
 	unsteady(

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providers/modal"
 	"github.com/seed-0724f904/sb/core/providertest"
 )
@@ -90,6 +91,7 @@ func eventually(t *testing.T, done func() bool) {
 
 // A pause of a stream is not its end. No read loses output, whether the command and the sandbox run or have ended.
 func TestLogsArePausedInTheMiddle(t *testing.T) {
+	programtest.Long(t)
 	const size, stop = 40 << 20, 18 << 20
 	r := newRig(t, nil)
 	for _, stream := range []string{"SandboxStdioReadV2", "SandboxGetLogs", "TaskExecStdioRead"} {
@@ -175,6 +177,7 @@ func TestLogsOfRunningCommand(t *testing.T) {
 // The read of a running command's output ends when an answer arrives after it, even over a slow or stalled link. It
 // also ends if the command keeps writing.
 func TestLogsOverABadLink(t *testing.T) {
+	programtest.Long(t)
 	const size = 400 << 10
 	r := newRig(t, nil)
 	p := modal.New(r.opts)

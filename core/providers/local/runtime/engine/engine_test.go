@@ -408,6 +408,7 @@ func startThreads(number string) {
 
 // A sandbox that forks up to its limit keeps running.
 func TestForkBomb(t *testing.T) {
+	programtest.Long(t)
 	for _, uid := range []uint32{1000, 0} {
 		box := start(t, func(c *Config) { c.Limits = Limits{Memory: 2 << 30, Disk: 1 << 30, Processes: 1024} })
 		null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
