@@ -51,6 +51,7 @@ func groups() []group {
 		}},
 		{"commands", "Commands in sandboxes:", []named{
 			{"exec", newExec},
+			{"code", exec.NewCode},
 			{"shell", exec.NewShell},
 			{"attach", exec.NewAttach},
 			{"ps", exec.NewPs},

@@ -42,17 +42,6 @@ type killIn struct {
 	Signal  string `json:"signal,omitempty" enum:"TERM|KILL|INT|HUP|QUIT|USR1|USR2|STOP|CONT" default:"TERM"`
 }
 
-// CodeIn is the input of run_code.
-type CodeIn struct {
-	Sandbox  string            `json:"sandbox,omitempty" jsonschema:"id or name; left out: a new sandbox for this run only"`
-	Language string            `json:"language" enum:"python|javascript|bash"`
-	Code     string            `json:"code" jsonschema:"the whole program; print what you want to see"`
-	Stdin    string            `json:"stdin,omitempty"`
-	Env      map[string]string `json:"env,omitempty"`
-	Timeout  int               `json:"timeout_seconds,omitempty" jsonschema:"end it after that long"`
-	Budget   int               `json:"max_output,omitempty" jsonschema:"characters of output in the reply"`
-}
-
 func execTools() []Tool {
 	return []Tool{
 		Define(Tool{
@@ -69,11 +58,7 @@ func execTools() []Tool {
 			Name: "exec_kill", Title: "End a command", Toolset: setup.Exec, Destructive: true, Idempotent: true,
 			Description: "Send a signal to a running command and report the result.",
 		}, killExec),
-		Define(Tool{
-			Name: "run_code", Title: "Run code", Toolset: setup.Exec, Destructive: true, OpenWorld: true,
-			Description: "Run a program in Python, JavaScript (Node.js) or bash and return its output. Each run is a new " +
-				"process: variables of earlier runs are gone.",
-		}, RunCode),
+		codeTool(),
 	}
 }
 
@@ -166,58 +151,6 @@ func killExec(ctx context.Context, c *Call, in killIn) (ExecResult, error) {
 	result, err := c.readOrSee(ctx, sb, in.Exec, e, reading{wait: wait, budget: c.Budget(0)})
 	if err == nil && result.Running {
 		result.Note = "The signal was sent; the command still runs. KILL cannot be ignored."
-	}
-	return result, err
-}
-
-// MaxCode bounds the code in one argument of a command, in bytes.
-const MaxCode = 96 << 10
-
-// RunCode runs a program in a sandbox, or in a temporary one.
-func RunCode(ctx context.Context, c *Call, in CodeIn) (ExecResult, error) {
-	if len(in.Code) > MaxCode {
-		return ExecResult{}, core.Errorf(core.KindUsage, "run_code", "", "the code is longer than %d bytes", MaxCode).
-			WithHint("write it to a file with file_write, and run that with exec")
-	}
-	var argv []string
-	switch in.Language {
-	case "python":
-		argv = []string{"python3", "-u", "-c", in.Code}
-	case "javascript":
-		argv = []string{"node", "-e", in.Code}
-	case "bash":
-		argv = []string{"bash", "-c", in.Code}
-	}
-	return c.Code(ctx, in.Sandbox, Execution{
-		Spec:  core.ExecSpec{Command: argv, Env: in.Env, Timeout: seconds(in.Timeout)},
-		input: in.Stdin, Wait: c.Host.Options.SoftDeadline, Budget: c.Budget(in.Budget),
-	}, core.Spec{Image: c.Host.Options.Images[in.Language]})
-}
-
-// Code runs a program in a sandbox. Without one, it launches a sandbox that ends with the program.
-func (c *Call) Code(ctx context.Context, ref string, x Execution, spec core.Spec) (ExecResult, error) {
-	if ref != "" {
-		sb, err := c.Use(ctx, ref)
-		if err != nil {
-			return ExecResult{}, err
-		}
-		return c.Execute(ctx, sb, x)
-	}
-	sb, err := c.Launch(ctx, spec, false)
-	if err != nil {
-		return ExecResult{}, err
-	}
-	x.once = true
-	result, err := c.Execute(ctx, sb, x)
-	if err == nil && result.Running {
-		result.Note += " It runs in a sandbox of its own: terminate that sandbox when it is done."
-		return result, nil
-	}
-	// A canceled request ends the sandbox, too. If that fails, the lease ends it.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-	defer cancel()
-	if endErr := c.terminate(ctx, sb); endErr != nil {
-		c.Host.Log.WarnContext(ctx, "the sandbox of a single run could not be terminated", "sandbox", sb.ID, "error", endErr)
 	}
 	return result, err
 }

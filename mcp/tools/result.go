@@ -29,7 +29,8 @@ type ExecResult struct {
 	Cursor      string  `json:"cursor,omitempty" jsonschema:"for exec_wait, to get only newer output"`
 	Note        string  `json:"note,omitempty"`
 
-	links []mcp.ResourceLink
+	links  []mcp.ResourceLink
+	images []mcp.ImageContent
 }
 
 // codeTimeout is the exit code of a command that exceeded its time limit.
@@ -83,7 +84,10 @@ func (r ExecResult) Text() string {
 
 // Attachments implements contenter.
 func (r ExecResult) Attachments() []mcp.Content {
-	content := make([]mcp.Content, 0, len(r.links))
+	content := make([]mcp.Content, 0, len(r.images)+len(r.links))
+	for _, image := range r.images {
+		content = append(content, image)
+	}
 	for _, link := range r.links {
 		content = append(content, link)
 	}

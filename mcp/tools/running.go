@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/code"
 	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/auth"
 	"github.com/seed-0724f904/sb/mcp/reply"
@@ -30,6 +32,9 @@ type runningExec struct {
 	exit           core.Exit
 	err            error
 	stdin          *input // nil when it began without one
+	// code and shown are set for code in a session, which is not the command itself.
+	code  *code.Call
+	shown *shownCode
 }
 
 func execKey(sandbox, exec string) string { return sandbox + "/" + exec }
@@ -79,6 +84,8 @@ func (e *runningExec) closeStdin() {
 // Execution describes the run of a command.
 type Execution struct {
 	Spec core.ExecSpec
+	// code runs in a session, instead of Spec.
+	code *code.Run
 	// input is written to stdin first; open keeps stdin open afterwards.
 	input string
 	open  bool
@@ -96,6 +103,7 @@ const killGrace = 5 * time.Second
 
 // The signals that end a command; sigKill follows sigTerm after killGrace.
 const (
+	sigInt  = 2
 	sigTerm = 15
 	sigKill = 9
 )
@@ -122,6 +130,13 @@ func (c *Call) start(ctx context.Context, sb core.Sandbox, x Execution) (*runnin
 	redactor := c.Host.Secrets.add(sb.ID, x.Spec.Secrets)
 	e := &runningExec{
 		stdout: reply.NewCapture(redactor.Stream()), stderr: reply.NewCapture(redactor.Stream()), done: make(chan struct{}),
+	}
+	if x.code != nil {
+		if err := c.startCode(ctx, sb, *x.code, e); err != nil {
+			return nil, nil, err
+		}
+		c.Host.running.add(sb.ID, e.process.ID(), e)
+		return e, e.process, nil
 	}
 	x.Spec.Stdout, x.Spec.Stderr = e.stdout, e.stderr
 	if x.open || x.input != "" {
@@ -150,6 +165,9 @@ func (c *Call) start(ctx context.Context, sb core.Sandbox, x Execution) (*runnin
 // follow owns a command's streams until the command or the server ends.
 func (h *Host) follow(sandbox string, process core.Process, e *runningExec) {
 	e.exit, e.err = process.Wait(h.Context)
+	if e.code != nil {
+		e.exit, e.err = e.endOfCode(e.exit, e.err)
+	}
 	_ = process.Close()
 	e.stdout.Settle()
 	e.stderr.Settle()
@@ -211,9 +229,11 @@ func kill(ctx context.Context, svc *service.Service, sb core.Sandbox, id string,
 func (c *Call) readOrSee(
 	ctx context.Context, sb core.Sandbox, id string, e *runningExec, r reading,
 ) (ExecResult, error) {
-	result, err := c.read(ctx, sb, id, r)
-	if !errors.Is(err, core.KindUnsupported) || e == nil {
-		return result, err
+	if e == nil || e.code == nil { // a command's journal has what the command wrote, and not what a session's code did
+		result, err := c.read(ctx, sb, id, r)
+		if !errors.Is(err, core.KindUnsupported) || e == nil {
+			return result, err
+		}
 	}
 	timer := time.NewTimer(r.wait)
 	defer timer.Stop()
@@ -224,7 +244,7 @@ func (c *Call) readOrSee(
 	case <-ctx.Done():
 		return ExecResult{}, core.Wrap("exec", sb.Name, ctx.Err())
 	}
-	result = c.result(sb, id, e.stdout, e.stderr, Execution{Budget: r.budget}, false)
+	result := c.result(sb, id, e.stdout, e.stderr, Execution{Budget: r.budget}, false)
 	result.Running, result.Note = true, fmt.Sprintf("It is still running. exec_wait with exec_id %q waits for it.", id)
 	return result, nil
 }
@@ -242,7 +262,11 @@ func noExec(err error, sb core.Sandbox, id string) error {
 func (h *Host) end(svc *service.Service, sb core.Sandbox, id string, e *runningExec) {
 	ctx, cancel := context.WithTimeout(h.Context, 2*killGrace)
 	defer cancel()
-	for _, signal := range []int{sigTerm, sigKill} {
+	signals := []int{sigTerm, sigKill}
+	if e.code != nil {
+		signals = []int{sigInt} // the session lives on
+	}
+	for _, signal := range signals {
 		if err := kill(ctx, svc, sb, id, e, signal); err != nil {
 			return
 		}
@@ -270,6 +294,9 @@ func (c *Call) finished(sb core.Sandbox, id string, e *runningExec, x Execution)
 		return ExecResult{}, e.err
 	}
 	result := c.result(sb, id, e.stdout, e.stderr, x, true).with(e.exit, c.Host.Secrets.Of(sb.ID))
+	if e.shown != nil {
+		result.images, result.Note = e.shown.images, c.Host.Secrets.Of(sb.ID).Clean(e.shown.note())
+	}
 	if x.once {
 		result.Note = "It ran in a sandbox of its own, which is gone."
 	}
@@ -351,6 +378,11 @@ func (c *Call) read(ctx context.Context, sb core.Sandbox, id string, r reading) 
 	stdout, stderr := reply.NewCapture(redactor.Stream()), reply.NewCapture(redactor.Stream())
 	stop := c.report(ctx, stdout, stderr, r.wait)
 	var last time.Time
+	out, shown := io.Writer(stdout), (*shownCode)(nil)
+	if begun, err := c.Service.Execs.Find(ctx, ref, id); err == nil && code.IsRun(begun.Command) {
+		shown = &shownCode{stdout: stdout, stderr: stderr, pictures: &c.Host.pictures}
+		out = code.NewReplay(shown.add)
+	}
 	for record, err := range c.Service.Execs.Logs(followed, ref, opts) {
 		if err != nil {
 			if followed.Err() != nil && ctx.Err() == nil {
@@ -363,7 +395,7 @@ func (c *Call) read(ctx context.Context, sb core.Sandbox, id string, r reading) 
 		if record.Stream == core.Stderr {
 			_, _ = stderr.Write(record.Data)
 		} else {
-			_, _ = stdout.Write(record.Data)
+			_, _ = out.Write(record.Data)
 		}
 	}
 	stop()
@@ -380,6 +412,9 @@ func (c *Call) read(ctx context.Context, sb core.Sandbox, id string, r reading) 
 		result.Cursor = strconv.FormatInt(last.UnixNano()+1, 10)
 	}
 	result.JournalCut = exec.Truncated && r.cursor == ""
+	if shown != nil {
+		result.images, result.Note = shown.images, redactor.Clean(shown.note())
+	}
 	if exec.Exit != nil {
 		return result.with(*exec.Exit, redactor), nil
 	}

@@ -81,6 +81,15 @@ func NewApp(process Process) (app *App, closeApp func()) {
 	}
 }
 
+// Templates finds this user's templates.
+func (a *App) Templates() (service.Templates, error) {
+	paths, err := a.Paths()
+	if err != nil {
+		return nil, err
+	}
+	return TemplatesIn(TemplateDir(paths), a.LookupEnv), nil
+}
+
 // Process holds the streams, environment and signals that the operating system gives a program.
 type Process struct {
 	Streams   *iostreams.Streams
