@@ -81,6 +81,7 @@ var layers = map[string][]string{
 		"core", "core/code", "core/redact", "core/service", "core/transfer", "mcp/auth", "mcp/links", "mcp/reply", "mcp/session",
 		"mcp/setup",
 	},
+	"mcp/rest":       {"core", "core/code", "core/redact", "mcp/auth", "mcp/tools"},
 	"mcp/compat":     {"core", "mcp/links", "mcp/setup", "mcp/tools"},
 	"mcp/transport":  {"core", "mcp/auth", "mcp/links", "mcp/session", "mcp/setup"},
 	"mcp/keys":       {"core", "core/service"},

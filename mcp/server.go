@@ -21,6 +21,7 @@ import (
 	"github.com/seed-0724f904/sb/mcp/compat"
 	"github.com/seed-0724f904/sb/mcp/links"
 	"github.com/seed-0724f904/sb/mcp/reply"
+	"github.com/seed-0724f904/sb/mcp/rest"
 	"github.com/seed-0724f904/sb/mcp/session"
 	"github.com/seed-0724f904/sb/mcp/setup"
 	"github.com/seed-0724f904/sb/mcp/tools"
@@ -76,6 +77,9 @@ func New(svc *service.Service, log *slog.Logger, opts setup.Options) (*Server, e
 		Go:       s.wg.Go,
 		Sessions: s.sessions, RunningCommands: s.host.RunningCommands,
 		Files: links.Files{Links: &s.links, Service: s.host.ServiceFor, Changed: s.fileChanged},
+	}
+	if slices.ContainsFunc(chosen, func(t tools.Tool) bool { return t.Name == "run_code" }) {
+		s.endpoint.API = rest.New(s.host)
 	}
 	s.wg.Go(s.watch)
 	s.wg.Go(s.sessions.RenewAll)

@@ -94,10 +94,20 @@ func (c *Call) Code(ctx context.Context, ref string, x Execution, spec core.Spec
 	return result, err
 }
 
-// codeSandbox is the name of the sandbox of sessions that name none.
-const codeSandbox = "code"
+// CodeSandboxName is the name of the sandbox of sessions that name none.
+const CodeSandboxName = "code"
 
-// runInSession runs code in a session. Without a sandbox it uses one that all such runs share, and launches it first.
+// CodeSandbox returns a sandbox for sessions. Without a reference it is one that all runs without a sandbox share, and
+// that is launched at first use.
+func (c *Call) CodeSandbox(ctx context.Context, ref string, language code.Language) (core.Sandbox, error) {
+	sb, err := c.Use(ctx, cmp.Or(ref, CodeSandboxName))
+	if ref == "" && (errors.Is(err, core.KindNotFound) || err == nil && !sb.State.Live()) {
+		return c.Launch(ctx, core.Spec{Name: CodeSandboxName, Image: c.Host.Options.Images[string(language)]}, false)
+	}
+	return sb, err
+}
+
+// runInSession runs code in a session.
 func (c *Call) runInSession(ctx context.Context, in CodeIn) (ExecResult, error) {
 	language, err := code.ParseLanguage(in.Language)
 	if err != nil {
@@ -107,10 +117,7 @@ func (c *Call) runInSession(ctx context.Context, in CodeIn) (ExecResult, error) 
 		return ExecResult{}, core.Errorf(core.KindUsage, "run_code", "", "code in a session has no stdin").
 			WithHint("write the input to a file with file_write")
 	}
-	sb, err := c.Use(ctx, cmp.Or(in.Sandbox, codeSandbox))
-	if in.Sandbox == "" && (errors.Is(err, core.KindNotFound) || err == nil && !sb.State.Live()) {
-		sb, err = c.Launch(ctx, core.Spec{Name: codeSandbox, Image: c.Host.Options.Images[in.Language]}, false)
-	}
+	sb, err := c.CodeSandbox(ctx, in.Sandbox, language)
 	if err != nil {
 		return ExecResult{}, err
 	}

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/mark3labs/mcp-go/server"
@@ -20,6 +21,8 @@ type Endpoint struct {
 	Transport setup.Transport
 	Sessions  *session.Table
 	Files     links.Files
+	// API, if set, serves /api/v1/ beside the protocol.
+	API http.Handler
 	// RunningCommands counts the commands whose output the server holds, for the metrics.
 	RunningCommands func() int
 	// Lease is the lifetime of an HTTP session without requests.

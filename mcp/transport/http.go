@@ -123,6 +123,13 @@ func (w *Web) Routes() http.Handler {
 	mux.Handle("GET /sse", protocol(w.sse.SSEHandler()))
 	mux.Handle("POST /message", protocol(w.owned(w.sse.MessageHandler())))
 	mux.Handle("/files/{token}", http.HandlerFunc(w.file))
+	if w.endpoint.API != nil {
+		mux.Handle("/api/v1/", protocol(w.endpoint.API))
+		mux.HandleFunc("GET /api/v1/health", func(response http.ResponseWriter, _ *http.Request) {
+			response.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(response, `{"status":"healthy"}`+"\n")
+		})
+	}
 	mux.Handle("GET /metrics", w.authenticated(w.metrics()))
 	mux.HandleFunc("GET /healthz", func(response http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(response, "ok\n")

@@ -99,8 +99,10 @@ func routeOf(path string) string {
 	case "/mcp", "/sse", "/message", "/metrics", "/healthz", "/readyz":
 		return path
 	}
-	if strings.HasPrefix(path, "/files/") {
-		return "/files/"
+	for _, prefix := range []string{"/files/", "/api/v1/"} {
+		if strings.HasPrefix(path, prefix) {
+			return prefix
+		}
 	}
 	return "other"
 }
