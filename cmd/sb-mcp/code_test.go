@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"strings"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -29,20 +30,16 @@ func TestCodeInASession(t *testing.T) {
 	in := func(code string) args {
 		return args{"sandbox": sb, "language": "python", "session": "work", "code": code}
 	}
-	if got := a.call("run_code", in("x = 41")); got["exit_code"] != 0.0 {
+	if got := a.toEnd("run_code", in("x = 41")); got["exit_code"] != 0.0 {
 		t.Fatalf("got %v", got)
 	}
-	if got := a.call("run_code", in("x + 1")); got["stdout"] != "42\n" {
+	if got := a.toEnd("run_code", in("x + 1")); got["stdout"] != "42\n" {
 		t.Errorf("the value: %v", got)
 	}
-	got := a.call("run_code", in("print('before')\nx / 0"))
+	got := a.toEnd("run_code", in("print('before')\nx / 0"))
 	if stderr, _ := got["stderr"].(string); got["exit_code"] != 1.0 || got["stdout"] != "before\n" ||
 		!strings.Contains(stderr, "ZeroDivisionError") {
 		t.Errorf("an error: %v", got)
-	}
-	result, err := a.try(t.Context(), "run_code", in(picture))
-	if err != nil || result.IsError || !hasPicture(result) {
-		t.Errorf("a picture: %+v, %v", result, err)
 	}
 
 	// Code that outlasts the call is read on, by another server, too.
@@ -52,9 +49,7 @@ func TestCodeInASession(t *testing.T) {
 		t.Fatalf("it has ended: %v", got)
 	}
 	exec := got["exec_id"]
-	for got["running"] == true {
-		got = a.call("exec_wait", args{"sandbox": sb, "exec_id": exec})
-	}
+	got = a.toEnd("exec_wait", args{"sandbox": sb, "exec_id": exec})
 	const ticks = "tick 0\ntick 1\ntick 2\ntick 3\n3\n"
 	if got["stdout"] != ticks || got["exit_code"] != 0.0 {
 		t.Errorf("read on: %v", got)
@@ -67,6 +62,10 @@ func TestCodeInASession(t *testing.T) {
 	}
 	if got := b.call("run_code", in("x")); got["stdout"] != "41\n" {
 		t.Errorf("the variable after a restart of the server: %v", got)
+	}
+	result, err := b.try(t.Context(), "run_code", in(picture))
+	if err != nil || result.IsError || !hasPicture(result) {
+		t.Errorf("a picture: %+v, %v", result, err)
 	}
 
 	// A session that is gone is an error until another is requested.
@@ -81,6 +80,16 @@ func TestCodeInASession(t *testing.T) {
 	if got := b.call("run_code", again); got["stdout"] != "False\n" {
 		t.Errorf("the new session: %v", got)
 	}
+}
+
+// toEnd calls a tool, and waits for the command's end.
+func (a *assistant) toEnd(tool string, arguments args) map[string]any {
+	a.t.Helper()
+	got := a.call(tool, arguments)
+	for begin := time.Now(); got["running"] == true && time.Since(begin) < 2*patience; {
+		got = a.call("exec_wait", args{"sandbox": got["sandbox"], "exec_id": got["exec_id"]})
+	}
+	return got
 }
 
 func hasPicture(result *sdk.CallToolResult) bool {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -20,7 +21,15 @@ type restClient struct {
 	url, key string
 }
 
-func (c restClient) request(ctx context.Context, method, path, body string, header ...string) *http.Response {
+// restAnswer is a response with its whole body.
+type restAnswer struct {
+	status int
+	kind   string // the content type
+	text   []byte
+}
+
+// new makes a request.
+func (c restClient) new(ctx context.Context, method, path, body string) *http.Request {
 	c.t.Helper()
 	request, err := http.NewRequestWithContext(ctx, method, c.url+path, strings.NewReader(body))
 	if err != nil {
@@ -30,15 +39,24 @@ func (c restClient) request(ctx context.Context, method, path, body string, head
 	if c.key != "" {
 		request.Header.Set("Authorization", "Bearer "+c.key)
 	}
-	for i := 0; i+1 < len(header); i += 2 {
-		request.Header.Set(header[i], header[i+1])
-	}
-	response, err := http.DefaultClient.Do(request)
+	return request
+}
+
+// request sends a request and reads the response.
+func (c restClient) request(method, path, body string) restAnswer {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), 2*patience)
+	defer cancel()
+	response, err := http.DefaultClient.Do(c.new(ctx, method, path, body))
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.t.Cleanup(func() { _ = response.Body.Close() })
-	return response
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return restAnswer{response.StatusCode, response.Header.Get("Content-Type"), text}
 }
 
 // execute runs code and returns the messages.
@@ -48,15 +66,12 @@ func (c restClient) execute(body map[string]any) []map[string]any {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(c.t.Context(), 2*patience)
-	defer cancel()
-	response := c.request(ctx, "POST", "/api/v1/execute", string(text))
-	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "application/x-ndjson" {
-		answer, _ := io.ReadAll(response.Body)
-		c.t.Fatalf("%s, %q: %s", response.Status, response.Header.Get("Content-Type"), answer)
+	got := c.request("POST", "/api/v1/execute", string(text))
+	if got.status != http.StatusOK || got.kind != "application/x-ndjson" {
+		c.t.Fatalf("%+v: %s", got, got.text)
 	}
 	var messages []map[string]any
-	decoder := json.NewDecoder(response.Body)
+	decoder := json.NewDecoder(bytes.NewReader(got.text))
 	for decoder.More() {
 		var message map[string]any
 		if err := decoder.Decode(&message); err != nil {
@@ -70,11 +85,11 @@ func (c restClient) execute(body map[string]any) []map[string]any {
 // problem returns the problem of a request that fails.
 func (c restClient) problem(status int, method, path, body string) map[string]any {
 	c.t.Helper()
-	response := c.request(c.t.Context(), method, path, body)
+	got := c.request(method, path, body)
 	var problem map[string]any
-	err := json.NewDecoder(response.Body).Decode(&problem)
-	if err != nil || response.StatusCode != status || response.Header.Get("Content-Type") != "application/problem+json" {
-		c.t.Errorf("%s %s: %s, %v, %v", method, path, response.Status, problem, err)
+	err := json.Unmarshal(got.text, &problem)
+	if err != nil || got.status != status || got.kind != "application/problem+json" {
+		c.t.Errorf("%s %s: %d, %s, %v", method, path, got.status, got.text, err)
 	}
 	return problem
 }
@@ -89,13 +104,12 @@ func TestExecuteOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := restClient{t, url, strings.TrimSpace(string(key))}
-	if response := (restClient{t, url, ""}).request(t.Context(), "POST", "/api/v1/execute", `{"code": "1"}`); response.
-		StatusCode != http.StatusUnauthorized {
-		t.Errorf("without the key: %s", response.Status)
+	stranger := restClient{t, url, ""}
+	if got := stranger.request("POST", "/api/v1/execute", `{"code": "1"}`); got.status != http.StatusUnauthorized {
+		t.Errorf("without the key: %d", got.status)
 	}
-	if response := (restClient{t, url, ""}).request(t.Context(), "GET", "/api/v1/health", ""); response.
-		StatusCode != http.StatusOK {
-		t.Errorf("health: %s", response.Status)
+	if got := stranger.request("GET", "/api/v1/health", ""); got.status != http.StatusOK {
+		t.Errorf("health: %d", got.status)
 	}
 	got := c.execute(map[string]any{"code": "print('Hello, World!')\nx = 1", "session_id": "my-session"})
 	if len(got) != 2 || got[0]["text"] != "Hello, World!\n" || got[1]["status"] != "ok" {
@@ -137,13 +151,12 @@ func TestExecuteOverHTTP(t *testing.T) {
 		}
 		Total int
 	}
-	if err := json.NewDecoder(c.request(t.Context(), "GET", "/api/v1/sessions", "").Body).Decode(&all); err != nil ||
-		all.Total != 3 || all.Sessions[1].ID != "my-session" {
+	if err := json.Unmarshal(c.request("GET", "/api/v1/sessions", "").text, &all); err != nil || all.Total != 3 ||
+		all.Sessions[1].ID != "my-session" {
 		t.Errorf("sessions: %+v, %v", all, err)
 	}
-	if response := c.request(t.Context(), "DELETE", "/api/v1/sessions/short", ""); response.
-		StatusCode != http.StatusNoContent {
-		t.Errorf("ended: %s", response.Status)
+	if got := c.request("DELETE", "/api/v1/sessions/short", ""); got.status != http.StatusNoContent {
+		t.Errorf("ended: %d", got.status)
 	}
 	c.problem(http.StatusNotFound, "DELETE", "/api/v1/sessions/short", "")
 }
@@ -155,8 +168,14 @@ func TestEventsOfARunOverHTTP(t *testing.T) {
 	url, _ := h.listen("--transport", "streamable-http", "--no-auth")
 	c := restClient{t, url, ""}
 	ctx, leave := context.WithCancel(t.Context())
-	response := c.request(ctx, "POST", "/api/v1/execute",
-		`{"code": "import time\nprint('on')\nwhile True: time.sleep(0.01)"}`, "Accept", "text/event-stream")
+	request := c.new(ctx, "POST", "/api/v1/execute",
+		`{"code": "import time\nprint('on')\nwhile True: time.sleep(0.01)"}`)
+	request.Header.Set("Accept", "text/event-stream")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
 	line, err := bufio.NewReader(response.Body).ReadString('\n')
 	if err != nil || line != `data: {"text":"on\n"}`+"\n" || response.Header.Get("Content-Type") != "text/event-stream" {
 		t.Errorf("%q, %v", line, err)

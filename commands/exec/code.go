@@ -83,7 +83,7 @@ func NewCode(app *cli.App) *cobra.Command {
 		"a line for each event: type (queued, begin, stdout, stderr, result, error, timeout, end), text, data by MIME type, "+
 			"omitted, name, value, traceback, ok, files, execution_count")
 	cli.Complete(cmd, "language", cli.Fixed(string(code.Python), string(code.JavaScript)))
-	cmd.AddCommand(newCodeLs(app), newCodeInterrupt(app), newCodeRestart(app), newCodeClose(app))
+	cmd.AddCommand(newCodeRun(app), newCodeLs(app), newCodeInterrupt(app), newCodeRestart(app), newCodeClose(app))
 	return cmd
 }
 

@@ -21,8 +21,8 @@ type codeSource struct {
 	text *string
 }
 
-// read sets the sandbox, the code and its language in opts. A single argument is a file, "-", the name of a sandbox whose
-// code comes from stdin, or else code.
+// read sets the sandbox, the code and its language in opts. A single argument is a file, "-", the name of a sandbox
+// whose code comes from stdin, or else code.
 func (s codeSource) read(ctx context.Context, cmd *cobra.Command, opts *CodeOptions) error {
 	words := s.args
 	if s.text != nil {

@@ -121,7 +121,7 @@ func (v *codeView) save(e code.Event) error {
 func writeNew(dir, extension string, content []byte) (string, error) {
 	for n := 1; ; n++ {
 		path := filepath.Join(dir, fmt.Sprintf("result-%d%s", n, extension))
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // as files of this user are
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}

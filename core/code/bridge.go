@@ -9,8 +9,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// bridge is the client's side of one command that connects to a session. Until the command has ended, only the goroutine
-// that writes its output uses the fields above mu.
+// bridge is the client's side of one command that connects to a session. Until the command has ended, the fields above
+// mu belong to the goroutine that writes its output.
 type bridge struct {
 	language Language
 	subject  string // the sandbox
@@ -81,7 +81,7 @@ func (b *bridge) handle(line []byte) error {
 	if err := decode(line, &event); err != nil {
 		return err
 	}
-	switch event.Type {
+	switch string(event.Type) {
 	case eventHello:
 		if event.Protocol != protocol {
 			return core.Errorf(
@@ -100,14 +100,15 @@ func (b *bridge) handle(line []byte) error {
 	case eventFailed:
 		return core.Errorf(core.KindUnavailable, "code", b.subject, "the %s session did not start: %s", b.language,
 			cleaned(event.Message))
-	case EventEnd:
+	}
+	if event.Type == EventEnd {
 		b.end = event.Event
 		b.input.close()
-		b.emit(event.Event)
-	case EventQueued, EventBegin, EventTimeout, EventStdout, EventStderr, EventResult, EventError:
+	}
+	if event.Type.ofRun() {
 		b.emit(event.Event)
 	}
-	return nil // events of a newer version are not for this one
+	return nil
 }
 
 func (b *bridge) lost(why string) error {
@@ -159,8 +160,7 @@ func NewReplay(emit func(Event)) io.Writer {
 		if err := decode(line, &event); err != nil {
 			return err
 		}
-		switch event.Type {
-		case EventQueued, EventBegin, EventTimeout, EventStdout, EventStderr, EventResult, EventError, EventEnd:
+		if event.Type.ofRun() {
 			emit(event)
 		}
 		return nil

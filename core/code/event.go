@@ -28,13 +28,20 @@ const (
 
 // The other events of a bridge. Callers of Sessions see errors instead.
 const (
-	eventHello   EventType = "hello"
-	eventAbsent  EventType = "absent"
-	eventReady   EventType = "ready"
-	eventFailed  EventType = "failed"
-	eventSession EventType = "session"
-	eventDone    EventType = "done"
+	eventHello   = "hello"
+	eventAbsent  = "absent"
+	eventReady   = "ready"
+	eventFailed  = "failed"
+	eventSession = "session"
+	eventDone    = "done"
 )
+
+// ofRun reports whether a type is one of those that callers see. A newer session may send others.
+func (t EventType) ofRun() bool {
+	return slices.Contains([]EventType{
+		EventQueued, EventBegin, EventStdout, EventStderr, EventResult, EventError, EventTimeout, EventEnd,
+	}, t)
+}
 
 // protocol is the version of the events. Sessions of other versions are refused.
 const protocol = 1
@@ -118,11 +125,9 @@ func (l *lines) Write(p []byte) (int, error) {
 			l.held = append(l.held, line...)
 			return len(p), nil
 		}
-		whole := line
-		if len(l.held) > 0 {
-			whole = append(l.held, line...)
-			l.held = nil
-		}
+		l.held = append(l.held, line...)
+		whole := l.held
+		l.held = nil
 		if err := l.emit(whole); err != nil {
 			return 0, err
 		}

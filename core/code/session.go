@@ -238,7 +238,7 @@ func (s Sessions) tell(ctx context.Context, ref string, language Language, sessi
 	args := []string{verb, key(language, session)}
 	err := s.ask(ctx, ref, []Language{language}, args, func(line []byte) error {
 		var answer struct {
-			Type  EventType
+			Type  string
 			Found bool
 		}
 		if err := decode(line, &answer); err != nil {

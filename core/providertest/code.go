@@ -85,7 +85,7 @@ func (s *suite) code(t *testing.T) {
 	sb := launch(t, p, func(spec *core.Spec) { spec.Workdir = "/tmp" })
 	c := coder{t, code.Sessions{Execs: starter{p}}, sb.ID}
 	for language, program := range map[code.Language]string{code.Python: "python3", code.JavaScript: "node"} {
-		if sh(t, p, sb.ID, "command -v "+program).exit.Code != 0 {
+		if sh(t, p, sb.ID, program+" --version").exit.Code != 0 {
 			_, err := c.run("1", func(r *code.Run) { r.Language = language })
 			if !errors.Is(err, core.KindUnsupported) || !strings.Contains(err.Error(), program) {
 				t.Errorf("without %s: %v", program, err)
@@ -94,6 +94,9 @@ func (s *suite) code(t *testing.T) {
 				return
 			}
 		}
+	}
+	if sh(t, p, sb.ID, "node --version").exit.Code == 0 {
+		c.javaScript()
 	}
 	c.state()
 	c.failures()
@@ -118,8 +121,8 @@ func (c coder) state() {
 		c.t.Errorf("files: %+v", got.end.Files)
 	}
 	sessions, err := c.sessions.List(Patient(c.t), c.sandbox)
-	if err != nil || len(sessions) != 2 || sessions[0].Name != code.DefaultSession || sessions[0].State != code.StateIdle ||
-		sessions[0].Count != 3 {
+	if err != nil || len(sessions) != 2 || sessions[0].Name != code.DefaultSession ||
+		sessions[0].State != code.StateIdle || sessions[0].Count != 3 {
 		c.t.Errorf("sessions: %+v, %v", sessions, err)
 	}
 	if err := c.sessions.Close(Patient(c.t), c.sandbox, code.Python, "other"); err != nil {
@@ -131,6 +134,38 @@ func (c coder) state() {
 	big := c.must("print('y' * (3 << 20))")
 	if len(big.stdout) != 3<<20+1 {
 		c.t.Errorf("%d bytes of output", len(big.stdout))
+	}
+}
+
+// javaScript checks sessions of the other language, which are apart from those of Python.
+func (c coder) javaScript() {
+	c.t.Helper()
+	js := func(r *code.Run) { r.Language = code.JavaScript }
+	c.must("const x = 40; console.log('one'); console.error('two')", js)
+	got := c.must("const x = 41; console.log(x); await new Promise((done) => setTimeout(done, 1)); x + 1", js)
+	if got.stdout != "41\n" || got.value != "42" || got.end.Count != 2 {
+		c.t.Errorf("JavaScript: %+v", got)
+	}
+	if got, err := c.run("null.x", js); err != nil || got.end.OK || got.failure.Name != "TypeError" {
+		c.t.Errorf("an error of JavaScript: %+v, %v", got, err)
+	}
+	for _, loop := range []string{"while (true) {}", "await new Promise(() => setTimeout(() => {}, 1e6))"} {
+		got, err := c.run(loop, js, func(r *code.Run) { r.Timeout = time.Second })
+		if err != nil || got.failure.Name != "KeyboardInterrupt" {
+			c.t.Errorf("%s: %+v, %v", loop, got, err)
+		}
+	}
+	if got := c.must("x", js); got.value != "41" {
+		c.t.Errorf("the variable after interrupts: %+v", got)
+	}
+	if _, err := c.run("process.exit(3)", js); !errors.Is(err, core.KindUnavailable) {
+		c.t.Errorf("the run that ends its session: %v", err)
+	}
+	if _, err := c.run("1", js); !code.Lost(err) {
+		c.t.Errorf("the run after: %v", err)
+	}
+	if err := c.sessions.Close(Patient(c.t), c.sandbox, code.JavaScript, ""); err != nil {
+		c.t.Error(err)
 	}
 }
 

@@ -29,9 +29,9 @@ func hostMounts() []string { return []string{"/usr/local", "/usr/share"} }
 // hostConfigs are the entries of /etc that programs need and that hold no secrets. They may be patterns.
 func hostConfigs() []string {
 	return strings.Fields(`alternatives bash.bashrc ca-certificates ca-certificates.conf crypto-policies
-		debian_version default/locale fonts gai.conf gcrypt host.conf inputrc issue java-* ld.so.cache
+		debian_version default/locale fonts gai.conf gcrypt host.conf inputrc ipython issue java-* ld.so.cache
 		ld.so.conf ld.so.conf.d libnl* locale.alias locale.conf locale.gen localtime login.defs lsb-release
-		machine-info magic magic.mime mailcap mime.types nanorc networks node openssl* os-release perl pki/tls
+		machine-info magic magic.mime mailcap matplotlibrc mime.types nanorc networks node openssl* os-release perl pki/tls
 		pki/ca-trust profile profile.d protocols python* rpc ruby* services shells skel ssl/certs ssl/openssl.cnf
 		ssl/ct_log_list.cnf system-release terminfo timezone vim xattr.conf xdg zsh*`)
 }
