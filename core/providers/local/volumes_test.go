@@ -37,9 +37,9 @@ func volumeBox(t *testing.T, p core.Provider, change func(*core.Spec)) core.Sand
 // inside runs a line of shell, and returns its output with the errors.
 func inside(t *testing.T, p core.Provider, id, user, line string) string {
 	t.Helper()
-	var out lockedBuilder
+	var out strings.Builder
 	process, err := p.Exec(t.Context(), id, core.ExecSpec{
-		Command: []string{"sh", "-c", line}, User: user, Stdout: &out, Stderr: &out,
+		Command: []string{"sh", "-c", "exec 2>&1\n" + line}, User: user, Stdout: &out, // one pipe keeps the order
 	})
 	if err != nil {
 		t.Fatal(err)
