@@ -78,8 +78,8 @@ var layers = map[string][]string{
 	"mcp/reply":   {"core", "core/redact"},
 	"mcp/links":   {"core", "core/service", "mcp/auth", "mcp/reply"},
 	"mcp/tools": {
-		"core", "core/code", "core/redact", "core/service", "core/transfer", "mcp/auth", "mcp/links", "mcp/reply", "mcp/session",
-		"mcp/setup",
+		"core", "core/code", "core/redact", "core/service", "core/transfer", "mcp/auth", "mcp/links", "mcp/reply",
+		"mcp/session", "mcp/setup",
 	},
 	"mcp/rest":       {"core", "core/code", "core/redact", "mcp/auth", "mcp/tools"},
 	"mcp/compat":     {"core", "mcp/links", "mcp/setup", "mcp/tools"},
