@@ -72,7 +72,7 @@ func NewCode(app *cli.App) *cobra.Command {
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVarP(&text, "command", "c", "", "run `CODE`, whatever it looks like")
-	cmd.Flags().StringVarP(&language, "language", "l", "", "`LANGUAGE`: python or javascript (default: of FILE, or python)")
+	cmd.Flags().StringVarP(&language, "language", "l", "", "`LANGUAGE`: python, javascript or bash (default: of FILE, or python)")
 	cmd.Flags().StringVarP(&opts.Run.Session, "session", "s", "", "`NAME` of the session (default: \"default\")")
 	cmd.Flags().BoolVar(&opts.Run.New, "new", false, "start the session over, without its variables")
 	cmd.Flags().Var(&flags.Timeout, "timeout", "interrupt the code after this time, with exit code 124")
@@ -82,7 +82,7 @@ func NewCode(app *cli.App) *cobra.Command {
 	cli.JSONFlag(cmd, &opts.JSON,
 		"a line for each event: type (queued, begin, stdout, stderr, result, error, timeout, end), text, data by MIME type, "+
 			"omitted, name, value, traceback, ok, files, execution_count")
-	cli.Complete(cmd, "language", cli.Fixed(string(code.Python), string(code.JavaScript)))
+	cli.Complete(cmd, "language", cli.Fixed(string(code.Python), string(code.JavaScript), string(code.Bash)))
 	cmd.AddCommand(newCodeRun(app), newCodeLs(app), newCodeInterrupt(app), newCodeRestart(app), newCodeClose(app))
 	return cmd
 }

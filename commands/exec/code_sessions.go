@@ -78,9 +78,9 @@ func sessionVerb(
 	var language, session string
 	cmd.Use += " [SANDBOX]"
 	cmd.Args, cmd.ValidArgsFunction = cli.Between(nil, "SANDBOX"), cli.FirstArg(app.CompleteSandboxes)
-	cmd.Flags().StringVarP(&language, "language", "l", string(code.Python), "`LANGUAGE`: python or javascript")
+	cmd.Flags().StringVarP(&language, "language", "l", string(code.Python), "`LANGUAGE`: python, javascript or bash")
 	cmd.Flags().StringVarP(&session, "session", "s", "", "`NAME` of the session (default: \"default\")")
-	cli.Complete(cmd, "language", cli.Fixed(string(code.Python), string(code.JavaScript)))
+	cli.Complete(cmd, "language", cli.Fixed(string(code.Python), string(code.JavaScript), string(code.Bash)))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		known, err := code.ParseLanguage(language)
 		if err != nil {

@@ -3,34 +3,67 @@ package code
 import (
 	"bytes"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/seed-0724f904/sb/core"
 )
 
-// bridge is the client's side of one command that connects to a session. Until the command has ended, the fields above
-// mu belong to the goroutine that writes its output.
+// bridge is the client's side of one command that connects to a session.
 type bridge struct {
 	language Language
 	subject  string // the sandbox
 	input    *input
 	stderr   tail
-	lines    lines
 	// line receives the lines of a command other than run; emit the events of a run.
 	line func([]byte) error
 	emit func(Event)
-
 	// serve starts the session's process.
 	serve func() error
-
+	// restart means that the caller asked for a new session.
 	restart bool
-	size    int   // of the source
-	heard   bool  // the session said hello
-	end     Event // the zero Event until the run has ended
 
-	mu  sync.Mutex
-	err error // why the events were refused
+	mu    sync.Mutex // held while an event is handled, because two streams may have events
+	heard bool       // the session said hello
+	end   Event      // the zero Event until the run has ended
+	err   error      // why the events were refused
+}
+
+func newBridge(language Language) *bridge {
+	return &bridge{language: language, input: newInput(language.source("bridge"))}
+}
+
+// streams returns the writers for the command's output.
+func (b *bridge) streams() (stdout, stderr io.Writer) {
+	events := &lines{emit: b.handle}
+	if b.language.dialect().plain && b.line == nil {
+		marked := &marked{events: events, text: text{emit: b.say, kind: EventStderr}}
+		return b.checked(&text{emit: b.say, kind: EventStdout}), b.checked(marked)
+	}
+	return b.checked(events), &b.stderr
+}
+
+// checked returns a writer whose first error ends the input and stays.
+func (b *bridge) checked(w io.Writer) io.Writer { return checkedWriter{b, w} }
+
+type checkedWriter struct {
+	b *bridge
+	w io.Writer
+}
+
+func (c checkedWriter) Write(p []byte) (int, error) {
+	c.b.mu.Lock()
+	defer c.b.mu.Unlock()
+	if c.b.err != nil {
+		return 0, c.b.err
+	}
+	n, err := c.w.Write(p)
+	if err != nil {
+		c.b.err = err
+		c.b.input.close()
+	}
+	return n, err
 }
 
 // refused returns why the events were refused, or nil.
@@ -40,31 +73,8 @@ func (b *bridge) refused() error {
 	return b.err
 }
 
-func newBridge(language Language) *bridge {
-	source := language.source("bridge")
-	b := &bridge{language: language, input: newInput(source), size: len(source)}
-	b.lines.emit = b.handle
-	return b
-}
-
-func (b *bridge) command(args ...string) []string { return b.language.command(b.size, args...) }
-
-func (b *bridge) send(fields map[string]string) { b.input.write(request(fields)) }
-
-// Write implements io.Writer for the command's stdout.
-func (b *bridge) Write(p []byte) (int, error) {
-	if err := b.refused(); err != nil {
-		return 0, err
-	}
-	n, err := b.lines.Write(p)
-	if err != nil {
-		b.mu.Lock()
-		b.err = err
-		b.mu.Unlock()
-		b.input.close()
-	}
-	return n, err
-}
+// say emits an event. The caller holds mu.
+func (b *bridge) say(e Event) { b.emit(e) }
 
 // handle handles one line.
 func (b *bridge) handle(line []byte) error {
@@ -94,7 +104,7 @@ func (b *bridge) handle(line []byte) error {
 		if event.Known && !b.restart {
 			return b.lost(event.Ended)
 		}
-		b.send(map[string]string{"op": "start", "source": b.language.source("session")})
+		b.input.write(b.language.request("start", "source", b.language.source("session")))
 	case eventReady:
 		return b.serve()
 	case eventFailed:
@@ -104,6 +114,7 @@ func (b *bridge) handle(line []byte) error {
 	if event.Type == EventEnd {
 		b.end = event.Event
 		b.input.close()
+		return nil // result emits it: another stream may have output that came before
 	}
 	if event.Type.ofRun() {
 		b.emit(event.Event)
@@ -123,11 +134,12 @@ func (b *bridge) lost(why string) error {
 func (b *bridge) result(exit core.Exit) (Event, error) {
 	switch {
 	case b.end.Type == EventEnd:
+		b.emit(b.end)
 		return b.end, nil
 	case exit.NotStarted():
 		return Event{}, core.Errorf(
-			core.KindUnsupported, "code", b.subject, "the sandbox has no %s: %s", b.language.Interpreter(), exit.Message,
-		).WithHint("launch one from an image that has it, such as %s", b.language.Image())
+			core.KindUnsupported, "code", b.subject, "the sandbox has no %s: %s", b.language.dialect().interpreter, exit.Message,
+		).WithHint("launch one from an image that has it, such as %s", b.language.dialect().image)
 	case b.heard && exit.Code == 0:
 		return Event{}, core.Errorf(core.KindUnavailable, "code", b.subject, "%w", errEnded)
 	}
@@ -141,37 +153,37 @@ func (b *bridge) broken(exit core.Exit) error {
 		last = last[at+1:]
 	}
 	e := core.Errorf(core.KindUnavailable, "code", b.subject, "%s failed with exit code %d: %s",
-		b.language.Interpreter(), exit.Code, cleaned(string(last)))
-	return e.WithHint("the sandbox needs a working %s", b.language.Interpreter())
+		b.language.dialect().interpreter, exit.Code, cleaned(string(last)))
+	return e.WithHint("the sandbox needs a working %s", b.language.dialect().interpreter)
 }
 
-// IsRun reports whether a command, as a journal has it, is a run of code in a session. NewReplay reads its stdout.
-func IsRun(command []string) bool {
-	return len(command) > 4 && (command[0] == "python3" && command[1] == "-ISc" && command[3] == "run" ||
-		command[0] == "node" && command[1] == "-e" && command[4] == "run")
-}
-
-// NewReplay returns a writer that passes on the events in the stdout of a run. It never fails: it drops what follows an
-// event that cannot be read.
-func NewReplay(emit func(Event)) io.Writer {
-	b := &bridge{input: newInput(""), emit: emit, restart: true}
-	b.lines.emit = func(line []byte) error {
+// NewReplay returns writers that pass on the events in the output of a command, as a journal has it. ok reports whether
+// the command is a run of code. The writers never fail: they drop events that cannot be read, such as the first one of
+// a journal that has lost its beginning.
+func NewReplay(command []string, emit func(Event)) (stdout, stderr io.Writer, ok bool) {
+	at := slices.IndexFunc(Languages(), func(l Language) bool { return l.runs(command) })
+	if at < 0 {
+		return nil, nil, false
+	}
+	events := &lines{emit: func(line []byte) error {
 		var event Event
-		if err := decode(line, &event); err != nil {
-			return err
-		}
-		if event.Type.ofRun() {
+		if err := decode(line, &event); err == nil && event.Type.ofRun() {
 			emit(event)
 		}
 		return nil
+	}}
+	if !Languages()[at].dialect().plain {
+		return lenient{events}, io.Discard, true
 	}
-	return replay{b}
+	errs := &marked{events: events, text: text{emit: emit, kind: EventStderr}}
+	return &text{emit: emit, kind: EventStdout}, lenient{errs}, true
 }
 
-type replay struct{ *bridge }
+// lenient is a writer without errors.
+type lenient struct{ w io.Writer }
 
-func (r replay) Write(p []byte) (int, error) {
-	_, _ = r.bridge.Write(p)
+func (l lenient) Write(p []byte) (int, error) {
+	_, _ = l.w.Write(p)
 	return len(p), nil
 }
 

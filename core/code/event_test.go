@@ -2,6 +2,7 @@ package code
 
 import (
 	"errors"
+	"io"
 	"math"
 	"strings"
 	"testing"
@@ -11,13 +12,20 @@ import (
 )
 
 // reader is a bridge that records the events of a run.
-func reader(t testing.TB) (*bridge, *[]Event) {
+func reader(t testing.TB) (testBridge, *[]Event) {
 	t.Helper()
 	var events []Event
 	b := newBridge(Python)
 	b.emit = func(e Event) { events = append(events, e) }
 	b.serve = func() error { return nil }
-	return b, &events
+	stdout, _ := b.streams()
+	return testBridge{b, stdout}, &events
+}
+
+// testBridge is a bridge and the stdout of its command.
+type testBridge struct {
+	*bridge
+	io.Writer
 }
 
 func TestEventsOfAnyPieces(t *testing.T) {

@@ -2,6 +2,7 @@ package code
 
 import (
 	"embed"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -20,91 +21,122 @@ type Language string
 const (
 	Python     Language = "python"
 	JavaScript Language = "javascript"
+	Bash       Language = "bash"
 )
 
 // Languages returns the languages that have sessions, in the order of their use.
-func Languages() []Language { return []Language{Python, JavaScript} }
+func Languages() []Language { return []Language{Python, JavaScript, Bash} }
+
+// dialect has the differences between languages.
+type dialect struct {
+	// interpreter runs the programs of driver, whose names end in extension. image is a usual image that has it.
+	interpreter, extension, image string
+	// names are the user's names of the language; files the endings of its files.
+	names, files []string
+	// bridge is the beginning of a bridge's command. It has the size of the source, which it reads from stdin, as %d.
+	// serve is that of a session, which reads its program from a file.
+	bridge, serve []string
+	// plain means that a bridge's output is the code's, and that events are marked lines of stderr.
+	plain bool
+}
+
+// dialects returns the differences, by language.
+func dialects() map[Language]dialect {
+	return map[Language]dialect{
+		Python: {
+			interpreter: "python3", extension: ".py", image: "python:3.13-slim",
+			names: []string{"python", "python3", "py"}, files: []string{".py"},
+			bridge: []string{
+				// Without site packages the bridge starts faster. The session has them.
+				"python3", "-ISc", "import os,sys;s=b''\nwhile len(s)<%[1]d:s+=os.read(0,%[1]d-len(s))or sys.exit()\nexec(s)",
+			},
+			serve: []string{
+				"python3", "-u", "-c", "import os,sys\nwith open('/tmp/.sb-code-%d/%s.src'%(os.getuid(),sys.argv[1])) as f:" +
+					"s=f.read()\nexec(compile(s,'<session>','exec'))",
+			},
+		},
+		JavaScript: {
+			interpreter: "node", extension: ".js", image: "node:22-slim",
+			names: []string{"javascript", "js", "node"}, files: []string{".js", ".cjs", ".mjs"},
+			bridge: []string{
+				"node", "-e", "const f=require('fs'),b=Buffer.alloc(%d);let n=0;" +
+					"while(n<b.length)try{n+=f.readSync(0,b,n,b.length-n)||process.exit(0)}catch(e){if(e.code!=='EAGAIN')throw e}" +
+					"(0,eval)('(require)=>{'+b+'\\n}')(require)", "--",
+			},
+			serve: []string{
+				"node", "-e", "(0,eval)('(require)=>{'+require('fs').readFileSync(" +
+					"'/tmp/.sb-code-'+process.getuid()+'/'+process.argv[1]+'.src','utf8')+'\\n}')(require)", "--",
+			},
+		},
+		Bash: {
+			interpreter: "bash", extension: ".sh", image: "debian:stable-slim",
+			names: []string{"bash", "sh", "shell"}, files: []string{".sh", ".bash"},
+			bridge: []string{"bash", "-c", `eval "$(head -c %d)"`, "sb-code"},
+			serve:  []string{"bash", "-c", `. "/tmp/.sb-code-$UID/$1.src"`, "sb-code"},
+			plain:  true,
+		},
+	}
+}
+
+func (l Language) dialect() dialect { return dialects()[l] }
 
 // ParseLanguage returns the language of a name, or of one of its usual short names.
 func ParseLanguage(name string) (Language, error) {
-	switch strings.ToLower(name) {
-	case "python", "python3", "py":
-		return Python, nil
-	case "javascript", "js", "node":
-		return JavaScript, nil
+	for _, l := range Languages() {
+		if slices.Contains(l.dialect().names, strings.ToLower(name)) {
+			return l, nil
+		}
 	}
-	e := core.Errorf(core.KindUsage, "code", "", "%q is not a language with sessions", name)
-	return "", e.WithHint("use python or javascript")
+	return "", core.Errorf(core.KindUsage, "code", "", "%q is not a language with sessions", name).
+		WithHint("use python, javascript or bash")
 }
 
 // LanguageOf returns the language of a file's name, or "".
 func LanguageOf(file string) Language {
-	for extension, language := range map[string]Language{
-		".py": Python, ".js": JavaScript, ".cjs": JavaScript, ".mjs": JavaScript,
-	} {
-		if strings.HasSuffix(file, extension) {
-			return language
+	for _, l := range Languages() {
+		if slices.ContainsFunc(l.dialect().files, func(ending string) bool { return strings.HasSuffix(file, ending) }) {
+			return l
 		}
 	}
 	return ""
 }
 
-// Interpreter returns the program that runs the language.
-func (l Language) Interpreter() string {
-	if l == JavaScript {
-		return "node"
-	}
-	return "python3"
-}
-
-func (l Language) extension() string {
-	if l == JavaScript {
-		return ".js"
-	}
-	return ".py"
-}
-
 // source returns the text of a program of driver.
 func (l Language) source(name string) string {
-	text, err := driver.ReadFile("driver/" + name + l.extension())
+	text, err := driver.ReadFile("driver/" + name + l.dialect().extension)
 	if err != nil {
 		panic(err) // the program is built with it
 	}
 	return string(text)
 }
 
-// command returns the command of a bridge, which reads its source from stdin first.
-func (l Language) command(size int, args ...string) []string {
-	if l == JavaScript {
-		const boot = `const f=require('fs'),b=Buffer.alloc(%d);let n=0;` +
-			`while(n<b.length)try{n+=f.readSync(0,b,n,b.length-n)||process.exit(0)}catch(e){if(e.code!=='EAGAIN')throw e}` +
-			`(0,eval)('(require)=>{'+b+'\n}')(require)`
-		return slices.Concat([]string{"node", "-e", fmt.Sprintf(boot, size), "--"}, args)
-	}
-	// Without site packages the bridge starts faster. The session has them.
-	const boot = "import os,sys;s=b''\nwhile len(s)<%d:s+=os.read(0,%d-len(s))or sys.exit()\nexec(s)"
-	return slices.Concat([]string{"python3", "-ISc", fmt.Sprintf(boot, size, size)}, args)
+// command returns the command of a bridge.
+func (l Language) command(args ...string) []string {
+	start := slices.Clone(l.dialect().bridge)
+	start[2] = fmt.Sprintf(start[2], len(l.source("bridge")))
+	return append(start, args...)
+}
+
+// runs reports whether a command, as a journal has it, is a bridge of a run.
+func (l Language) runs(command []string) bool {
+	start := l.dialect().bridge
+	boot, _, _ := strings.Cut(start[2], "%") // the size is that of another version, perhaps
+	return len(command) > len(start) && slices.Equal(command[:2], start[:2]) && strings.HasPrefix(command[2], boot) &&
+		slices.Equal(command[3:len(start)], start[3:]) && command[len(start)] == "run"
 }
 
 // serve returns the command of a session, whose program the bridge has left in a file.
 func (l Language) serve(key string, idle int) []string {
-	if l == JavaScript {
-		const boot = `(0,eval)('(require)=>{'+require('fs').readFileSync(` +
-			`'/tmp/.sb-code-'+process.getuid()+'/'+process.argv[1]+'.src','utf8')+'\n}')(require)`
-		return []string{"node", "-e", boot, "--", key, strconv.Itoa(idle)}
-	}
-	const boot = "import os,sys\n" +
-		"with open('/tmp/.sb-code-%d/%s.src'%(os.getuid(),sys.argv[1])) as f:s=f.read()\n" +
-		"exec(compile(s,'<session>','exec'))"
-	return []string{"python3", "-u", "-c", boot, key, strconv.Itoa(idle)}
+	return slices.Concat(l.dialect().serve, []string{key, strconv.Itoa(idle)})
 }
 
-// Image returns the usual image of the language.
-func (l Language) Image() string {
-	if l == JavaScript {
-		return "node:22-slim"
+// request returns a request to a bridge. field is the JSON name of its content.
+func (l Language) request(op, field, content string) []byte {
+	if l.dialect().plain {
+		return fmt.Appendf(nil, "%s %d\n%s", op, len(content), content)
 	}
-	return "python:3.13-slim"
+	line, _ := json.Marshal(map[string]string{"op": op, field: content}) // strings always have JSON
+	return append(line, '\n')
 }
 
 // splitKey is the reverse of key. The name is foreign text: it is checked as a user's would be.

@@ -3,7 +3,6 @@ package code
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"math"
@@ -106,8 +105,9 @@ func (s Sessions) Start(ctx context.Context, ref string, r Run, emit func(Event)
 	if r.New {
 		args = append(args, "new")
 	}
-	b.send(map[string]string{"op": "run", "code": r.Code})
-	place.Command, place.Stdin, place.Stdout, place.Stderr = b.command(args...), b.input, b, &b.stderr
+	b.input.write(r.Language.request("run", "code", r.Code))
+	place.Command, place.Stdin = r.Language.command(args...), b.input
+	place.Stdout, place.Stderr = b.streams()
 	process, err := s.Execs.Start(ctx, ref, place)
 	if err != nil {
 		b.input.close()
@@ -189,7 +189,7 @@ func (s Sessions) List(ctx context.Context, ref string) ([]Session, error) {
 	var found []Session
 	err := s.ask(ctx, ref, Languages(), []string{"ls"}, func(line []byte) error {
 		var answer struct {
-			Type          EventType
+			Type          string
 			Name, State   string
 			Count         int64 `json:"execution_count"`
 			Queued        int64
@@ -266,8 +266,9 @@ func (s Sessions) ask(
 		b.subject = ref
 		b.line = line
 		b.input.close() // it has the source
+		stdout, stderr := b.streams()
 		process, err := s.Execs.Start(ctx, ref, core.ExecSpec{
-			Command: b.command(args...), Stdin: b.input, Stdout: b, Stderr: &b.stderr,
+			Command: language.command(args...), Stdin: b.input, Stdout: stdout, Stderr: stderr,
 		})
 		if err != nil {
 			return err
@@ -340,10 +341,4 @@ func (t *tail) Write(p []byte) (int, error) {
 	t.kept = append(t.kept, p[max(0, len(p)-most):]...)
 	t.kept = t.kept[max(0, len(t.kept)-most):]
 	return len(p), nil
-}
-
-// request is one line for a bridge.
-func request(fields map[string]string) []byte {
-	line, _ := json.Marshal(fields) // strings always have JSON
-	return append(line, '\n')
 }

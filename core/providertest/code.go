@@ -98,6 +98,9 @@ func (s *suite) code(t *testing.T) {
 	if sh(t, p, sb.ID, "node --version").exit.Code == 0 {
 		c.javaScript()
 	}
+	if sh(t, p, sb.ID, "bash --version").exit.Code == 0 {
+		c.bash()
+	}
 	c.state()
 	c.failures()
 	c.interrupts()
@@ -169,6 +172,51 @@ func (c coder) javaScript() {
 	}
 }
 
+// bash checks sessions of bash.
+func (c coder) bash() {
+	c.t.Helper()
+	bash := func(r *code.Run) { r.Language = code.Bash }
+	c.must("x=41; f() { echo $((x + $1)); }; cd /usr", bash)
+	got := c.must("f 1; pwd; echo two >&2; printf 'no newline'", bash)
+	if got.stdout != "42\n/usr\nno newline" || got.stderr != "two\n" || got.end.Count != 2 {
+		c.t.Errorf("bash: %+v", got)
+	}
+	if got, err := c.run("ls /nosuch", bash); err != nil || got.end.OK || got.stderr == "" {
+		c.t.Errorf("a command that fails: %+v, %v", got, err)
+	}
+	for _, loop := range []string{
+		"while :; do :; done", "g() { while :; do sleep 0.1; done; }; g; echo on", "sleep 600; echo on",
+	} {
+		got, err := c.run(loop, bash, func(r *code.Run) { r.Timeout = time.Second })
+		if err != nil || got.failure.Name != "KeyboardInterrupt" || got.stdout != "" {
+			c.t.Errorf("%s: %+v, %v", loop, got, err)
+		}
+	}
+	if got := c.must("echo $x; (sleep 2; echo late) &", bash); !strings.HasPrefix(got.stdout, "41\n") {
+		c.t.Errorf("the variable after interrupts: %+v", got)
+	}
+	big := c.must("head -c 3000000 /dev/zero | tr '\\0' y", bash)
+	if len(big.stdout) != 3_000_000 {
+		c.t.Errorf("%d bytes of output", len(big.stdout))
+	}
+	all, err := c.sessions.List(Patient(c.t), c.sandbox)
+	if err != nil || !slices.ContainsFunc(all, func(s code.Session) bool {
+		return s.Language == code.Bash && s.State == code.StateIdle && s.Count == 8
+	}) {
+		c.t.Errorf("sessions: %+v, %v", all, err)
+	}
+	if _, err := c.run("exit 3", bash); !errors.Is(err, core.KindUnavailable) {
+		c.t.Errorf("the run that ends its session: %v", err)
+	}
+	if _, err := c.run("true", bash); !code.Lost(err) {
+		c.t.Errorf("the run after: %v", err)
+	}
+	c.must("true", bash, func(r *code.Run) { r.New = true })
+	if err := c.sessions.Close(Patient(c.t), c.sandbox, code.Bash, ""); err != nil {
+		c.t.Error(err)
+	}
+}
+
 func (c coder) failures() {
 	c.t.Helper()
 	got, err := c.run("def f():\n    return 1 / 0\nf()")
@@ -192,6 +240,12 @@ func (c coder) interrupts() {
 	got, err := c.run("import time\ntime.sleep(600)", func(r *code.Run) { r.Timeout = time.Second })
 	if err != nil || got.failure.Name != "KeyboardInterrupt" || !slices.Contains(got.types, code.EventTimeout) {
 		c.t.Errorf("a timeout: %+v, %v", got, err)
+	}
+	stubborn := "import time\nuntil = time.time() + 8\nwhile time.time() < until:\n    try: time.sleep(1)\n" +
+		"    except KeyboardInterrupt: pass"
+	got, err = c.run(stubborn, func(r *code.Run) { r.Timeout = time.Second })
+	if err != nil || got.failure.Name != "TimeoutError" || got.end.OK {
+		c.t.Errorf("code that ignores its timeout: %+v, %v", got, err)
 	}
 	began := make(chan struct{})
 	var once sync.Once
@@ -240,6 +294,21 @@ func (c coder) twoClients() {
 		})
 	}
 	all.Wait()
+	var first sync.WaitGroup
+	for range clients { // of a session that none of them has seen
+		first.Go(func() {
+			if _, err := c.run("n = globals().get('n', 0) + 1", session("shared")); err != nil {
+				c.t.Error(err)
+			}
+		})
+	}
+	first.Wait()
+	if got := c.must("n", session("shared")); got.value != strconv.Itoa(clients) {
+		c.t.Errorf("%d clients that started a session at once: %+v", clients, got)
+	}
+	if err := c.sessions.Close(Patient(c.t), c.sandbox, code.Python, "shared"); err != nil {
+		c.t.Error(err)
+	}
 	if got := c.must("n"); got.value != strconv.Itoa(clients*each) {
 		c.t.Errorf("%s of %d runs counted", got.value, clients*each)
 	}

@@ -23,7 +23,7 @@ type CodeIn struct {
 	Sandbox  string            `json:"sandbox,omitempty" jsonschema:"id or name; left out: a new sandbox for this run only"`
 	Language string            `json:"language" enum:"python|javascript|bash"`
 	Code     string            `json:"code" jsonschema:"the whole program; print what you want to see"`
-	Session  string            `json:"session,omitempty" jsonschema:"name of a session that keeps variables between runs and shows values and plots; python or javascript"`
+	Session  string            `json:"session,omitempty" jsonschema:"name of a session that keeps variables between runs and shows values and plots"`
 	Restart  bool              `json:"restart,omitempty" jsonschema:"start the session over"`
 	Stdin    string            `json:"stdin,omitempty"`
 	Env      map[string]string `json:"env,omitempty"`
@@ -157,8 +157,9 @@ func (e *runningExec) endOfCode(exit core.Exit, err error) (core.Exit, error) {
 }
 
 const (
-	// maxPictures bounds the pictures of one run in a reply.
+	// maxPictures bounds the pictures of one run in a reply, and maxNotes the remarks.
 	maxPictures = 4
+	maxNotes    = 8
 	// maxNamed bounds the names of new files in a reply.
 	maxNamed = 20
 )
@@ -202,13 +203,20 @@ func (s *shownCode) addMedia(e code.Event) {
 			continue
 		}
 		if len(s.images) == maxPictures {
-			s.notes = append(s.notes, "more pictures were left out")
+			s.remark("more pictures were left out")
 			return
 		}
 		s.images = append(s.images, mcp.NewImageContent(base64.StdEncoding.EncodeToString(small), mimeType))
 	}
 	for mime := range e.Omitted {
-		s.notes = append(s.notes, fmt.Sprintf("a result of type %q was too large", mime))
+		s.remark(fmt.Sprintf("a result of type %q was too large", mime))
+	}
+}
+
+// remark adds a note, unless there are enough or it is the same as the last one.
+func (s *shownCode) remark(text string) {
+	if n := len(s.notes); n < maxNotes && (n == 0 || s.notes[n-1] != text) {
+		s.notes = append(s.notes, text)
 	}
 }
 
@@ -218,7 +226,7 @@ func (s *shownCode) addFiles(files []code.File) {
 		names = append(names, fmt.Sprintf("%q (%d bytes)", file.Name, file.Size))
 	}
 	if len(names) > 0 {
-		s.notes = append(s.notes, "new or changed files: "+strings.Join(names, ", "))
+		s.remark("new or changed files: " + strings.Join(names, ", "))
 	}
 }
 

@@ -378,10 +378,13 @@ func (c *Call) read(ctx context.Context, sb core.Sandbox, id string, r reading) 
 	stdout, stderr := reply.NewCapture(redactor.Stream()), reply.NewCapture(redactor.Stream())
 	stop := c.report(ctx, stdout, stderr, r.wait)
 	var last time.Time
-	out, shown := io.Writer(stdout), (*shownCode)(nil)
-	if begun, err := c.Service.Execs.Find(ctx, ref, id); err == nil && code.IsRun(begun.Command) {
-		shown = &shownCode{stdout: stdout, stderr: stderr, pictures: &c.Host.pictures}
-		out = code.NewReplay(shown.add)
+	out, errs := io.Writer(stdout), io.Writer(stderr)
+	var shown *shownCode
+	if begun, err := c.Service.Execs.Find(ctx, ref, id); err == nil {
+		events := &shownCode{stdout: stdout, stderr: stderr, pictures: &c.Host.pictures}
+		if o, e, ok := code.NewReplay(begun.Command, events.add); ok {
+			out, errs, shown = o, e, events
+		}
 	}
 	for record, err := range c.Service.Execs.Logs(followed, ref, opts) {
 		if err != nil {
@@ -393,7 +396,7 @@ func (c *Call) read(ctx context.Context, sb core.Sandbox, id string, r reading) 
 		}
 		last = record.Time
 		if record.Stream == core.Stderr {
-			_, _ = stderr.Write(record.Data)
+			_, _ = errs.Write(record.Data)
 		} else {
 			_, _ = out.Write(record.Data)
 		}

@@ -8,6 +8,7 @@ const path = require('path');
 
 const DIRECTORY = '/tmp/.sb-code-' + process.getuid();
 const START_LIMIT = 60000; // milliseconds
+const INTERRUPT_LIMIT = 5000;
 
 const file = (name, kind) => path.join(DIRECTORY, name + '.' + kind);
 const say = (event) => fs.writeSync(1, JSON.stringify(event) + '\n');
@@ -41,6 +42,7 @@ function kill(pid, signal) {
 }
 
 async function run(name, timeout, fresh) {
+  process.on('SIGINT', early);
   if (fresh === 'new') await end(name);
   let held = Buffer.alloc(0);
   let connection = await connect(name);
@@ -55,6 +57,18 @@ async function run(name, timeout, fresh) {
   connection.write(held);
 }
 
+// early cancels a run that has no connection yet.
+function early() {
+  cancel();
+}
+
+// cancel ends the bridge with an error of its own.
+function cancel(name = 'KeyboardInterrupt', value = 'the run was canceled before it began') {
+  say({ type: 'error', name, value, traceback: [name + ': ' + value] });
+  say({ type: 'end', ok: false });
+  process.exit(0);
+}
+
 // relay copies both ways until the session closes the connection. SIGINT interrupts the run, or cancels one that waits.
 function relay(connection, pid, timeout) {
   let begun = false;
@@ -64,10 +78,9 @@ function relay(connection, pid, timeout) {
       kill(pid, 'SIGINT');
       return;
     }
-    connection.write('{"op":"cancel"}\n', () => process.exit(0));
-    say({ type: 'error', name: 'KeyboardInterrupt', value: '', traceback: ['KeyboardInterrupt'] });
-    say({ type: 'end', ok: false });
+    connection.write('{"op":"cancel"}\n', () => cancel());
   };
+  process.off('SIGINT', early);
   process.on('SIGINT', interrupt);
   let seen = '';
   const look = (data) => {
@@ -79,6 +92,9 @@ function relay(connection, pid, timeout) {
       timer = setTimeout(() => {
         say({ type: 'timeout' });
         interrupt();
+        timer = setTimeout(
+          () => cancel('TimeoutError', 'the code ignores the interrupt and keeps running'), INTERRUPT_LIMIT,
+        );
       }, timeout * 1000);
     }
   };
@@ -128,9 +144,10 @@ async function start(name, source) {
     say({ type: 'failed', message: DIRECTORY + ' belongs to another user' });
     return null;
   }
-  remove(name, 'log', 'json');
-  fs.writeFileSync(file(name, 'new'), source);
-  fs.renameSync(file(name, 'new'), file(name, 'src'));
+  remove(name, 'log');
+  const temporary = file(name, process.pid + '.new'); // several clients may start the session at once
+  fs.writeFileSync(temporary, source);
+  fs.renameSync(temporary, file(name, 'src'));
   say({ type: 'ready' });
   const deadline = Date.now() + START_LIMIT;
   while (Date.now() < deadline) {
@@ -156,6 +173,7 @@ async function ls() {
   for (const name of names) {
     const state = { ...load(name), name, state: 'lost' };
     if (state.ended) state.state = 'ended';
+    if (state.language === 'bash') state.state = shell(name, state);
     const connection = await connect(name);
     if (connection) {
       state.state = 'busy'; // unless it answers otherwise
@@ -164,6 +182,17 @@ async function ls() {
     }
     say({ ...state, type: 'session' });
   }
+}
+
+// shell returns the state of a session of bash, which has no socket.
+function shell(name, state) {
+  try {
+    const words = fs.readFileSync(`/proc/${Number(state.pid)}/cmdline`, 'utf8').split('\0');
+    if (words.includes(name)) return fs.existsSync(file(name, 'busy')) ? 'busy' : 'idle';
+  } catch {
+    // its process is gone
+  }
+  return fs.existsSync(file(name, 'ended')) ? 'ended' : 'lost';
 }
 
 function status(connection) {

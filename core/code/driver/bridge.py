@@ -21,6 +21,7 @@ import time
 
 DIRECTORY = "/tmp/.sb-code-%d" % os.getuid()
 START_LIMIT = 60  # seconds
+INTERRUPT_LIMIT = 5
 
 
 def path(name, kind):
@@ -32,6 +33,7 @@ def connect(name):
     s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         s.connect(path(name, "sock"))
+        os.kill(peer(s), 0)  # a forked child of a dead session may hold its socket
         return s
     except OSError:
         s.close()
@@ -61,6 +63,7 @@ def say(event):
 def run(name, timeout, fresh):
     """Connects stdin and stdout to the session. If there is none, it waits for the request that starts one."""
     held = b""
+    signal.signal(signal.SIGINT, lambda *_: cancel())
     if fresh:
         end(name)
     connection = connect(name)
@@ -86,32 +89,38 @@ def run(name, timeout, fresh):
     relay(connection, timeout)
 
 
+def cancel(name="KeyboardInterrupt", value="the run was canceled before it began"):
+    """Ends the bridge with an error of its own."""
+    say({"type": "error", "name": name, "value": value, "traceback": [name + ": " + value]})
+    say({"type": "end", "ok": False})
+    os._exit(0)
+
+
 def relay(connection, timeout):
     """Copies both ways until the session closes the connection. SIGINT interrupts the run, or cancels one that waits."""
     pid = peer(connection)
-    begun, deadline, seen = False, None, b""
+    begun, interrupted, deadline, seen = False, False, None, b""
 
     def interrupt(*_):
-        if begun:
-            try:
-                os.kill(pid, signal.SIGINT)
-            except OSError:
-                pass
-        else:
+        if not begun:
             connection.sendall(b'{"op":"cancel"}\n')
-            say({"type": "error", "name": "KeyboardInterrupt", "value": "", "traceback": ["KeyboardInterrupt"]})
-            say({"type": "end", "ok": False})
-            os._exit(0)
+            cancel()
+        try:
+            os.kill(pid, signal.SIGINT)
+        except OSError:
+            pass
 
     signal.signal(signal.SIGINT, interrupt)
     sources = [0, connection]
     while True:
         wait = None if deadline is None else max(deadline - time.monotonic(), 0)
         ready, _, _ = select.select(sources, [], [], wait)
+        if not ready and interrupted:
+            cancel("TimeoutError", "the code ignores the interrupt and keeps running")
         if not ready:
-            deadline = None
             say({"type": "timeout"})
             interrupt()
+            interrupted, deadline = True, time.monotonic() + INTERRUPT_LIMIT
         if connection in ready:
             try:
                 data = connection.recv(1 << 18)
@@ -148,10 +157,11 @@ def start(name, source):
     if info.st_uid != os.getuid() or info.st_mode & 0o077:
         say({"type": "failed", "message": DIRECTORY + " belongs to another user"})
         return None
-    remove(name, "log", "json")
-    with open(path(name, "new"), "wb") as f:
+    remove(name, "log")
+    temporary = path(name, "%d.new" % os.getpid())  # several clients may start the session at once
+    with open(temporary, "wb") as f:
         f.write(source)
-    os.rename(path(name, "new"), path(name, "src"))
+    os.rename(temporary, path(name, "src"))
     say({"type": "ready"})
     deadline = time.monotonic() + START_LIMIT
     while time.monotonic() < deadline:
@@ -191,6 +201,8 @@ def ls():
         state["name"], state["state"] = name, "lost"
         if state.get("ended"):
             state["state"] = "ended"
+        if state.get("language") == "bash":
+            state["state"] = shell(name, state)
         connection = connect(name)
         if connection is not None:
             state["state"] = "busy"  # unless it answers otherwise
@@ -206,6 +218,17 @@ def ls():
                 pass
         state["type"] = "session"
         say(state)
+
+
+def shell(name, state):
+    """Returns the state of a session of bash, which has no socket."""
+    try:
+        with open("/proc/%d/cmdline" % state["pid"], "rb") as f:
+            if name.encode() in f.read().split(b"\0"):
+                return "busy" if os.path.exists(path(name, "busy")) else "idle"
+    except (OSError, KeyError, TypeError):
+        pass
+    return "ended" if os.path.exists(path(name, "ended")) else "lost"
 
 
 def interrupt(name):

@@ -686,6 +686,7 @@ def serve(name, idle):
     state = {"language": "python", "pid": os.getpid(), "started": session.started, "idle_timeout": idle}
     save(name, state)
     server.listen(64)
+    os.register_at_fork(after_in_child=server.close)
     threading.Thread(target=session.listen, args=(server,), daemon=True).start()
     session.prepare()
     state["ended"] = session.loop()
