@@ -39,7 +39,7 @@ func TestMarkedLines(t *testing.T) {
 	}
 }
 
-// A journal's output is told apart by the command.
+// NewReplay recognizes the runs of code by their command.
 func TestReplay(t *testing.T) {
 	for _, l := range Languages() {
 		run := l.command("run", "python.default", "0.000")
