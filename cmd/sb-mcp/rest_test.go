@@ -136,7 +136,7 @@ func TestExecuteOverHTTP(t *testing.T) {
 	}
 	c.problem(http.StatusNotFound, "POST", "/api/v1/execute", `{"code": "1", "sandbox": "nosuch"}`)
 	c.execute(map[string]any{"code": "import os\nos._exit(1) if 'gone' in globals() else None\ngone = 1", "session_id": "short"})
-	got = c.execute(map[string]any{"code": "print(1)\nimport time\ntime.sleep(0.2)\nos._exit(1)", "session_id": "short"})
+	got = c.execute(map[string]any{"code": "print(1, flush=True)\nos._exit(1)", "session_id": "short"})
 	if last := got[len(got)-1]; last["status"] != "error" || !strings.Contains(last["error"].(string), "restart") {
 		t.Errorf("a session that ends: %v", got)
 	}

@@ -24,10 +24,11 @@ type bridge struct {
 	// restart means that the caller asked for a new session.
 	restart bool
 
-	mu    sync.Mutex // held while an event is handled, because two streams may have events
-	heard bool       // the session said hello
-	end   Event      // the zero Event until the run has ended
-	err   error      // why the events were refused
+	mu      sync.Mutex // held while an event is handled, because two streams may have events
+	started EventType  // the last event of the start
+	heard   bool       // the session said hello
+	end     Event      // the zero Event until the run has ended
+	err     error      // why the events were refused
 }
 
 func newBridge(language Language) *bridge {
@@ -91,6 +92,9 @@ func (b *bridge) handle(line []byte) error {
 	if err := decode(line, &event); err != nil {
 		return err
 	}
+	if err := b.inOrder(event.Type); err != nil {
+		return err
+	}
 	switch string(event.Type) {
 	case eventHello:
 		if event.Protocol != protocol {
@@ -119,6 +123,21 @@ func (b *bridge) handle(line []byte) error {
 	if event.Type.ofRun() {
 		b.emit(event.Event)
 	}
+	return nil
+}
+
+// inOrder refuses events of the start that come twice. Each of them makes the client work: it sends a program, or starts
+// a command.
+func (b *bridge) inOrder(next EventType) error {
+	after := map[EventType]EventType{eventAbsent: "", eventReady: eventAbsent}
+	before, isStart := after[next]
+	if !isStart {
+		return nil
+	}
+	if b.started != before {
+		return core.Errorf(core.KindInternal, "code", b.subject, "the sandbox sent %q after %q", next, b.started)
+	}
+	b.started = next
 	return nil
 }
 

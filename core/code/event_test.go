@@ -51,13 +51,17 @@ func TestEventsOfAnyPieces(t *testing.T) {
 
 func TestRefusedEvents(t *testing.T) {
 	for text, kind := range map[string]core.Kind{
-		"no JSON\n":                                     core.KindInternal,
-		`{"type":"hello","protocol":2}` + "\n":          core.KindConflict,
-		`{"type":"absent","known":true}` + "\n":         core.KindConflict,
-		`{"type":"failed","message":"x"}` + "\n":        core.KindUnavailable,
-		strings.Repeat("x", maxLine+1):                  core.KindExhausted,
-		`{"type":"stdout","text":["a"]}` + "\n":         core.KindInternal,
-		`{"type":"end","execution_count":1e400}` + "\n": core.KindInternal,
+		"no JSON\n":                              core.KindInternal,
+		`{"type":"hello","protocol":2}` + "\n":   core.KindConflict,
+		`{"type":"absent","known":true}` + "\n":  core.KindConflict,
+		`{"type":"failed","message":"x"}` + "\n": core.KindUnavailable,
+		strings.Repeat("x", maxLine+1):           core.KindExhausted,
+		// A sandbox cannot make the client send programs or start commands again and again.
+		strings.Repeat(`{"type":"absent"}`+"\n", 2):                             core.KindInternal,
+		`{"type":"ready"}` + "\n":                                               core.KindInternal,
+		`{"type":"absent"}` + "\n" + strings.Repeat(`{"type":"ready"}`+"\n", 2): core.KindInternal,
+		`{"type":"stdout","text":["a"]}` + "\n":                                 core.KindInternal,
+		`{"type":"end","execution_count":1e400}` + "\n":                         core.KindInternal,
 	} {
 		b, _ := reader(t)
 		_, err := b.Write([]byte(text))

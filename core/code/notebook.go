@@ -148,11 +148,44 @@ type outputs struct {
 	// stream is the output that grows, and text its content.
 	stream string
 	text   strings.Builder
+	// size counts the bytes of all outputs.
+	size int
+}
+
+// maxOutputs bounds the outputs of one cell, in bytes. The rest is dropped.
+const maxOutputs = 64 << 20
+
+// full counts an output, and reports whether there are too many. The first one of these becomes a note.
+func (o *outputs) full(size int) bool {
+	before := o.size
+	o.size += size
+	if before <= maxOutputs && o.size > maxOutputs {
+		o.flush()
+		o.stream = string(EventStderr)
+		o.text.WriteString("[the rest of the output was dropped]\n")
+		o.flush()
+	}
+	return o.size > maxOutputs
+}
+
+// sizeOf is about the size of an event in memory, in bytes.
+func sizeOf(e Event) int {
+	size := 100 + len(e.Text)
+	for mime, value := range e.Data {
+		size += len(mime) + len(value)
+	}
+	for _, line := range e.Traceback {
+		size += len(line)
+	}
+	return size
 }
 
 func (o *outputs) add(e Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.full(sizeOf(e)) {
+		return
+	}
 	switch e.Type {
 	case EventStdout, EventStderr:
 		if string(e.Type) != o.stream {

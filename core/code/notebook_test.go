@@ -2,6 +2,7 @@ package code
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/seed-0724f904/sb/core"
@@ -21,6 +22,19 @@ func TestNotebookIsRefused(t *testing.T) {
 	}
 	if _, err := n.Language(); !errors.Is(err, core.KindUsage) {
 		t.Errorf("a language without sessions: %v", err)
+	}
+}
+
+func TestOutputsAreBounded(t *testing.T) {
+	var o outputs
+	line := strings.Repeat("x", 1<<20) + "\n"
+	for range 2 * maxOutputs >> 20 {
+		o.add(Event{Type: EventStdout, Text: line})
+	}
+	all := o.all()
+	last, _ := all[len(all)-1].(map[string]any)
+	if len(all) != 2 || o.size < maxOutputs || !strings.Contains(joined(last["text"]), "dropped") {
+		t.Errorf("%d outputs, the last one is %v", len(all), last)
 	}
 }
 

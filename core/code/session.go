@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -85,8 +86,8 @@ type Call struct {
 	bridge *bridge
 }
 
-// Start starts code in a session, and the session if it does not exist. ctx bounds the start only. emit receives the
-// events from one goroutine, and must return quickly: the code waits meanwhile. The caller closes the Call.
+// Start starts code in a session, and the session if it does not exist. ctx bounds the start only. emit receives one
+// event at a time, the last one in Wait. It must return quickly: the code waits meanwhile. The caller closes the Call.
 // KindUnsupported: the sandbox has no interpreter of the language, see Wait.
 func (s Sessions) Start(ctx context.Context, ref string, r Run, emit func(Event)) (*Call, error) {
 	if err := r.validate(); err != nil {
@@ -173,7 +174,7 @@ type Session struct {
 	IdleTimeout int64 `json:"idle_timeout"`
 }
 
-// State of a session that has ended with its variables.
+// The states of a session.
 const (
 	StateIdle  = "idle"
 	StateBusy  = "busy"
@@ -189,19 +190,22 @@ func (s Sessions) List(ctx context.Context, ref string) ([]Session, error) {
 	var found []Session
 	err := s.ask(ctx, ref, Languages(), []string{"ls"}, func(line []byte) error {
 		var answer struct {
-			Type          string
-			Name, State   string
-			Count         int64 `json:"execution_count"`
-			Queued        int64
-			Started, Used float64
-			IdleTimeout   int64 `json:"idle_timeout"`
+			Type, Name, State string
+			Count             int64 `json:"execution_count"`
+			Queued            int64
+			Started, Used     float64
+			IdleTimeout       int64 `json:"idle_timeout"`
 		}
 		if err := decode(line, &answer); err != nil {
 			return err
 		}
 		language, name, ok := splitKey(answer.Name)
-		if answer.Type != eventSession || !ok || len(found) == maxSessions {
-			return nil // of another version, or a file of someone else
+		ok = ok && slices.Contains([]string{StateIdle, StateBusy, StateEnded, StateLost}, answer.State)
+		if answer.Type != eventSession || !ok {
+			return nil // of another version, or a file of another program
+		}
+		if len(found) == maxSessions {
+			return core.Errorf(core.KindExhausted, "code", ref, "the sandbox has more than %d sessions", maxSessions)
 		}
 		found = append(found, Session{
 			Name: name, Language: language, State: answer.State, Count: answer.Count, Queued: answer.Queued,

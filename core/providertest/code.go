@@ -24,6 +24,7 @@ func (s starter) Start(ctx context.Context, ref string, spec core.ExecSpec) (cor
 // coder runs code in one sandbox.
 type coder struct {
 	t        *testing.T
+	provider core.Provider
 	sessions code.Sessions
 	sandbox  string
 }
@@ -83,7 +84,7 @@ func session(name string) func(*code.Run) { return func(r *code.Run) { r.Session
 func (s *suite) code(t *testing.T) {
 	p := s.provider(t)
 	sb := launch(t, p, func(spec *core.Spec) { spec.Workdir = "/tmp" })
-	c := coder{t, code.Sessions{Execs: starter{p}}, sb.ID}
+	c := coder{t, p, code.Sessions{Execs: starter{p}}, sb.ID}
 	for language, program := range map[code.Language]string{code.Python: "python3", code.JavaScript: "node"} {
 		if sh(t, p, sb.ID, program+" --version").exit.Code != 0 {
 			_, err := c.run("1", func(r *code.Run) { r.Language = language })
@@ -241,11 +242,14 @@ func (c coder) interrupts() {
 	if err != nil || got.failure.Name != "KeyboardInterrupt" || !slices.Contains(got.types, code.EventTimeout) {
 		c.t.Errorf("a timeout: %+v, %v", got, err)
 	}
-	stubborn := "import time\nuntil = time.time() + 8\nwhile time.time() < until:\n    try: time.sleep(1)\n" +
+	stubborn := "import os, time\nwhile not os.path.exists('enough'):\n    try: time.sleep(0.1)\n" +
 		"    except KeyboardInterrupt: pass"
 	got, err = c.run(stubborn, func(r *code.Run) { r.Timeout = time.Second })
 	if err != nil || got.failure.Name != "TimeoutError" || got.end.OK {
 		c.t.Errorf("code that ignores its timeout: %+v, %v", got, err)
+	}
+	if r := sh(c.t, c.provider, c.sandbox, "touch /tmp/enough"); r.exit.Code != 0 {
+		c.t.Fatal(r)
 	}
 	began := make(chan struct{})
 	var once sync.Once

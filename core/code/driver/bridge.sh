@@ -119,7 +119,7 @@ run() { # NAME TIMEOUT [new]
 		exit 0
 	fi
 	# A process that the code left running may hold the pipes.
-	while { kill -0 "$out" || kill -0 "$err"; } 2>/dev/null && [ $((tries += 1)) -lt 50 ]; do sleep 0.01; done
+	while { kill -0 "$out" || kill -0 "$err"; } 2>/dev/null && [ $((tries += 1)) -lt 200 ]; do sleep 0.01; done
 	kill "$out" "$err" 2>/dev/null
 	rm -f "$run".{code,out,err,end}
 	if [ "$result" = interrupted ]; then

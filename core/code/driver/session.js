@@ -17,6 +17,7 @@ const LINE_LIMIT = 64 << 20;
 const TEXT_LIMIT = 1 << 20;
 const DATA_LIMIT = 32 << 20;
 const FILE_LIMIT = 1000;
+const FIRST_LIMIT = 60; // seconds until the first client connects
 const DIRECTORY = '/tmp/.sb-code-' + process.getuid();
 
 const file = (name, kind) => path.join(DIRECTORY, name + '.' + kind);
@@ -63,7 +64,7 @@ function lines(stream, f) {
 
 class Session {
   constructor(name, idle) {
-    Object.assign(this, { name, idle: Number(idle), queue: [], client: null, busy: false, count: 0 });
+    Object.assign(this, { name, idle: Number(idle), queue: [], client: null, busy: false, count: 0, clients: 0 });
     this.started = this.used = Date.now() / 1000;
   }
 
@@ -136,6 +137,11 @@ class Session {
         return;
       }
       if (request.op === 'run') {
+        if (!client.runs) { // now the session is in use
+          client.runs = true;
+          this.clients++;
+          client.on('close', () => this.clients--);
+        }
         if (this.busy || this.queue.length) client.write('{"type":"queued"}\n');
         this.queue.push([client, request]);
         this.next();
@@ -156,7 +162,6 @@ class Session {
 
   async next() {
     if (this.busy || !this.queue.length) return;
-    clearTimeout(this.timer);
     const [client, request] = this.queue.shift();
     if (!request) {
       client.end();
@@ -165,16 +170,19 @@ class Session {
       await this.run(client, String(request.code || ''));
       this.busy = false;
     }
-    this.used = Date.now() / 1000;
-    this.wait();
+    if (client.runs) {
+      this.used = Date.now() / 1000;
+      this.wait();
+    }
     setImmediate(() => this.next());
   }
 
-  wait() {
+  wait(least = 0) {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
-      if (!this.busy && !this.queue.length) this.end('idle for ' + this.idle + ' seconds');
-    }, this.idle * 1000);
+      if (this.busy || this.queue.length || this.clients) this.wait();
+      else this.end('idle for ' + this.idle + ' seconds');
+    }, Math.max(this.idle, least) * 1000);
   }
 
   end(reason) {
@@ -334,7 +342,7 @@ function serve(name, idle) {
     const server = net.createServer({ allowHalfOpen: true }, (client) => session.attend(client));
     server.listen(file(name, 'sock'), () => {
       session.prepare();
-      session.wait();
+      session.wait(FIRST_LIMIT);
       save(name, { language: 'javascript', pid: process.pid, started: session.started, idle_timeout: session.idle });
       fs.rmSync(claim);
     });

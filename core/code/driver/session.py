@@ -27,6 +27,7 @@ TEXT_LIMIT = 1 << 20
 DATA_LIMIT = 32 << 20
 HELD_LIMIT = 64 << 10
 FILE_LIMIT = 1000
+FIRST_LIMIT = 60  # seconds until the first client connects
 DIRECTORY = "/tmp/.sb-code-%d" % os.getuid()
 
 
@@ -79,6 +80,7 @@ class Client:
         self.lock = threading.Lock()
         self.gone = False
         self.canceled = False
+        self.runs = False  # it has requested a run, so the session is in use
 
     def send(self, event):
         line = json.dumps(event).encode() + b"\n"
@@ -185,7 +187,8 @@ class Stream(io.TextIOBase):
         return len(text)
 
     def flush(self):
-        pass
+        if os.getpid() == self.pid:
+            self.output.flush()
 
 
 class Pump:
@@ -567,7 +570,9 @@ class Session:
         self.figures = Figures(self.output)
         self.count = 0
         self.busy = False
+        self.clients = 0
         self.started = self.used = time.time()
+        self.until = self.started + max(idle, FIRST_LIMIT)
         self.engine = None
 
     def status(self):
@@ -622,10 +627,19 @@ class Session:
 
         while True:
             try:
-                client, request = self.requests.get(timeout=max(self.used + self.idle - time.time(), 0.001))
+                client, request = self.requests.get(timeout=max(self.until - time.time(), 0.001))
             except queue.Empty:
-                return "idle for %d seconds" % self.idle
+                if not self.clients:
+                    return "idle for %d seconds" % self.idle
+                self.until = time.time() + self.idle
+                continue
+            if request is not None and not client.runs:
+                client.runs = True
+                self.clients += 1
+            if client.runs:
+                self.until = time.time() + self.idle
             if request is None:  # the client has no more requests
+                self.clients -= client.runs
                 try:
                     client.connection.shutdown(socket.SHUT_RDWR)
                     client.connection.close()
@@ -635,6 +649,7 @@ class Session:
             if not client.canceled:
                 self.run(client, str(request.get("code", "")))
                 self.used = time.time()
+                self.until = self.used + self.idle
 
     def run(self, client, code):
         self.busy = True

@@ -40,7 +40,9 @@ shopt -s extdebug
 set -T
 printf '%d\n' $$ >"$__sb_dir/$__sb_name.pid"
 __sb_save
-while IFS= read -r -t "$__sb_idle" -u "$__sb_in" __sb_next; do
+__sb_wait=$((__sb_idle > 60 ? __sb_idle : 60)) # until the first client connects
+while IFS= read -r -t "$__sb_wait" -u "$__sb_in" __sb_next; do
+	__sb_wait=$__sb_idle
 	[ -e "$__sb_next.code" ] || continue # it was canceled
 	: >"$__sb_dir/$__sb_name.busy"
 	__sb_count=$((__sb_count + 1))
