@@ -33,10 +33,11 @@ func NewCode(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "code [flags] [SANDBOX] [FILE|-|CODE]",
 		Short: "Run code in a session that keeps its variables",
-		Long: "Run code in a session: an interpreter in the sandbox that keeps variables, imports and the working\n" +
-			"directory between runs. Without SANDBOX the code runs in the sandbox \"" + codeSandbox + "\", which is launched at\n" +
-			"first use, from the template \"" + codeSandbox + "\" if there is one. The session survives its clients, and\n" +
-			"\"sb fork\" copies it. An error in the code gives exit code 1, an interrupt 130.",
+		Long: "Run code in a session: an interpreter in the sandbox that keeps variables and imports between runs. Without\n" +
+			"SANDBOX it runs in the sandbox \"" + codeSandbox + "\", which is launched at first use, from the template\n\"" +
+			codeSandbox + "\" if there is one.\n\nEXIT CODES\n" +
+			"  1 if the code raised an error, 124 after --timeout, 130 after an interrupt. \"sb help exit-codes\" lists the\n" +
+			"  others.",
 		Example: "  sb code 'x = 6 * 7'\n" +
 			"  sb code x\n" +
 			"  sb code dev analysis.py\n" +

@@ -126,8 +126,8 @@ func (b *bridge) handle(line []byte) error {
 	return nil
 }
 
-// inOrder refuses events of the start that come twice. Each of them makes the client work: it sends a program, or starts
-// a command.
+// inOrder refuses events of the start that come twice. Each of them makes the client work: it sends a program, or
+// starts a command.
 func (b *bridge) inOrder(next EventType) error {
 	after := map[EventType]EventType{eventAbsent: "", eventReady: eventAbsent}
 	before, isStart := after[next]
