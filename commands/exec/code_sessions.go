@@ -99,7 +99,8 @@ func sessionVerb(
 func newCodeInterrupt(app *cli.App) *cobra.Command {
 	return sessionVerb(app, &cobra.Command{
 		Use: "interrupt", Short: "Interrupt the code of a session",
-		Long:    "Raise KeyboardInterrupt in the code that a session runs. Its variables stay, and an idle session is unchanged.",
+		Long: "Raise KeyboardInterrupt in the code that a session runs. Its variables stay, and an idle session is\n" +
+			"unchanged.",
 		Example: "  sb code interrupt dev\n  sb code interrupt -l javascript --session stats dev",
 	}, func(ctx context.Context, s code.Sessions, sandbox string, language code.Language, session string) error {
 		return s.Interrupt(ctx, sandbox, language, session)
