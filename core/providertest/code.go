@@ -81,8 +81,11 @@ func (c coder) must(text string, change ...func(*code.Run)) said {
 
 func session(name string) func(*code.Run) { return func(r *code.Run) { r.Session = name } }
 
-func (s *suite) code(t *testing.T) {
-	p := s.provider(t)
+// RunCode checks the code sessions of a provider. It takes half a minute, so it is apart from the contract, which some
+// providers run several times. In a sandbox without interpreters it checks the error.
+func RunCode(t *testing.T, open Opener) {
+	t.Helper()
+	p := (&suite{open: open}).provider(t)
 	sb := launch(t, p, func(spec *core.Spec) { spec.Workdir = "/tmp" })
 	c := coder{t, p, code.Sessions{Execs: starter{p}}, sb.ID}
 	for language, program := range map[code.Language]string{code.Python: "python3", code.JavaScript: "node"} {

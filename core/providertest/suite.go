@@ -32,7 +32,6 @@ func Run(t *testing.T, open Opener) {
 		{"Pause", s.pause},
 		{"Exec", s.exec},
 		{"Streams", s.streams},
-		{"Code", s.code},
 		{"Journal", s.journal},
 		{"Terminal", s.terminal},
 		{"Files", s.files},

@@ -95,6 +95,14 @@ func TestContract(t *testing.T) {
 	})
 }
 
+// The image of the tests has no interpreter.
+func TestCodeSessions(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		providertest.RunCode(t, e.opener())
+	})
+}
+
 func BenchmarkContract(b *testing.B) {
 	for _, e := range engines(b) {
 		b.Run(e.name, func(b *testing.B) {

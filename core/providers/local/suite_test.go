@@ -50,4 +50,6 @@ func TestContract(t *testing.T) {
 	providertest.Run(t, opener(t, nil))
 }
 
+func TestCodeSessions(t *testing.T) { providertest.RunCode(t, opener(t, nil)) }
+
 func BenchmarkContract(b *testing.B) { providertest.Bench(b, opener(b, nil)) }

@@ -8,6 +8,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
+func TestCodeSessions(t *testing.T) { providertest.RunCode(t, newRig(t, nil).open) }
+
 func TestContract(t *testing.T) {
 	t.Setenv("SB_SUITE_SECRET", "the host's")
 	providertest.Run(t, newRig(t, nil).open)
