@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -47,6 +48,8 @@ type process struct {
 	fed  uint64
 	// noInput disables writes to the command's input.
 	noInput bool
+	// inputBroke means that the input could not be read to its end.
+	inputBroke atomic.Bool
 }
 
 // Exec implements core.Provider.
@@ -255,6 +258,9 @@ func (c *process) follow(ctx context.Context, streams core.Streams) {
 		c.err = c.lost(err)
 	case outErr != nil || errErr != nil:
 		c.err = client.Classify("exec", c.router.sandbox, errors.Join(outErr, errErr))
+	}
+	if c.inputBroke.Load() && exit.Code == 0 { // a process that the signal missed took half the input for all of it
+		exit.Code, exit.Signal = 128+sigHup, sigHup
 	}
 	c.exit = exit
 }

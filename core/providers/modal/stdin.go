@@ -95,6 +95,7 @@ func (c *process) feed(ctx context.Context, input io.Reader) {
 			if err != nil {
 				// A failed read is no end of input: the command must not treat the input as complete.
 				if ctx.Err() == nil {
+					c.inputBroke.Store(true)
 					_ = c.Signal(ctx, sigHup)
 				}
 				return
