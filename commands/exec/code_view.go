@@ -130,7 +130,7 @@ func writeNew(dir, extension string, content []byte) (string, error) {
 		}
 		_, err = f.Write(content)
 		if err = errors.Join(err, f.Close()); err != nil {
-			_ = os.Remove(path) // half a picture helps nobody
+			_ = os.Remove(path) // an incomplete picture cannot be shown
 			return "", err
 		}
 		return path, nil

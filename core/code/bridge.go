@@ -35,12 +35,12 @@ func newBridge(language Language) *bridge {
 	return &bridge{language: language, input: newInput(language.source("bridge"))}
 }
 
-// streams returns the writers for the command's output.
+// streams returns the writers for the command's output. line or emit must be set.
 func (b *bridge) streams() (stdout, stderr io.Writer) {
 	events := &lines{emit: b.handle}
 	if b.language.dialect().plain && b.line == nil {
-		marked := &marked{events: events, text: text{emit: b.say, kind: EventStderr}}
-		return b.checked(&text{emit: b.say, kind: EventStdout}), b.checked(marked)
+		marked := &marked{events: events, text: text{emit: b.emit, kind: EventStderr}}
+		return b.checked(&text{emit: b.emit, kind: EventStdout}), b.checked(marked)
 	}
 	return b.checked(events), &b.stderr
 }
@@ -73,9 +73,6 @@ func (b *bridge) refused() error {
 	defer b.mu.Unlock()
 	return b.err
 }
-
-// say emits an event. The caller holds mu.
-func (b *bridge) say(e Event) { b.emit(e) }
 
 // handle handles one line.
 func (b *bridge) handle(line []byte) error {

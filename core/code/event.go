@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 
@@ -101,9 +100,6 @@ func (e Event) Media() map[string][]byte {
 	}
 	return media
 }
-
-// Types returns the MIME types of a result, sorted.
-func (e Event) Types() []string { return slices.Sorted(maps.Keys(e.Data)) }
 
 // maxLine bounds one event, in bytes. The drivers bound the data of a result at 32 MiB.
 const maxLine = 40 << 20

@@ -159,6 +159,9 @@ func (s *stream) event(e code.Event) {
 		if !e.OK {
 			status = "error"
 		}
+		for i := range e.Files {
+			e.Files[i].Name = s.clean.Clean(e.Files[i].Name)
+		}
 		s.send(message{Status: status, Count: e.Count, Files: e.Files})
 	case code.EventQueued, code.EventBegin:
 	}
@@ -214,9 +217,11 @@ func (s *stream) cleanValue(value any) any {
 			value[i] = s.cleanValue(element)
 		}
 	case map[string]any:
+		clean := make(map[string]any, len(value))
 		for key, element := range value {
-			value[key] = s.cleanValue(element)
+			clean[s.clean.Clean(key)] = s.cleanValue(element)
 		}
+		return clean
 	}
 	return value
 }

@@ -37,7 +37,7 @@ func (a *api) place(r *http.Request) (*tools.Call, core.Sandbox, code.Language, 
 		return nil, core.Sandbox{}, "", err
 	}
 	c := a.call(r)
-	sb, err := c.Find(r.Context(), cmp.Or(r.URL.Query().Get("sandbox"), tools.CodeSandboxName))
+	sb, err := c.Find(r.Context(), cmp.Or(r.URL.Query().Get("sandbox"), c.CodeSandboxName()))
 	return c, sb, language, err
 }
 

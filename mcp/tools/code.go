@@ -94,15 +94,15 @@ func (c *Call) Code(ctx context.Context, ref string, x Execution, spec core.Spec
 	return result, err
 }
 
-// CodeSandboxName is the name of the sandbox of sessions that name none.
-const CodeSandboxName = "code"
+// CodeSandboxName is the name of the caller's sandbox of sessions that name none. The user's shell has another one.
+func (c *Call) CodeSandboxName() string { return c.namePrefix() + "code" }
 
 // CodeSandbox returns a sandbox for sessions. Without a reference it is one that all runs without a sandbox share, and
 // that is launched at first use.
 func (c *Call) CodeSandbox(ctx context.Context, ref string, language code.Language) (core.Sandbox, error) {
-	sb, err := c.Use(ctx, cmp.Or(ref, CodeSandboxName))
+	sb, err := c.Use(ctx, cmp.Or(ref, c.CodeSandboxName()))
 	if ref == "" && (errors.Is(err, core.KindNotFound) || err == nil && !sb.State.Live()) {
-		return c.Launch(ctx, core.Spec{Name: CodeSandboxName, Image: c.Host.Options.Images[string(language)]}, false)
+		return c.Launch(ctx, core.Spec{Name: c.CodeSandboxName(), Image: c.Host.Options.Images[string(language)]}, false)
 	}
 	return sb, err
 }

@@ -230,6 +230,7 @@ func (c *Call) readOrSee(
 	ctx context.Context, sb core.Sandbox, id string, e *runningExec, r reading,
 ) (ExecResult, error) {
 	if e == nil || e.code == nil { // a command's journal has what the command wrote, and not what a session's code did
+		r.foreign = e == nil
 		result, err := c.read(ctx, sb, id, r)
 		if !errors.Is(err, core.KindUnsupported) || e == nil {
 			return result, err
@@ -351,6 +352,8 @@ func execURI(sandbox, exec string, stream core.Stream) string {
 type reading struct {
 	// cursor is the start position; "" is the beginning.
 	cursor string
+	// foreign means that this server did not start the command, or that it has ended. It may be a run of code.
+	foreign bool
 	// wait bounds the wait for the command's end.
 	wait   time.Duration
 	budget int
@@ -380,7 +383,11 @@ func (c *Call) read(ctx context.Context, sb core.Sandbox, id string, r reading) 
 	var last time.Time
 	out, errs := io.Writer(stdout), io.Writer(stderr)
 	var shown *shownCode
-	if begun, err := c.Service.Execs.Find(ctx, ref, id); err == nil {
+	if r.foreign {
+		begun, err := c.Service.Execs.Find(ctx, ref, id)
+		if err != nil {
+			return ExecResult{}, noExec(err, sb, id)
+		}
 		events := &shownCode{stdout: stdout, stderr: stderr, pictures: &c.Host.pictures}
 		if o, e, ok := code.NewReplay(begun.Command, events.add); ok {
 			out, errs, shown = o, e, events
