@@ -44,6 +44,10 @@ type Local struct {
 	FreezeAfter core.Duration
 	// LogLimit is the size of the entry command's log.
 	LogLimit core.Bytes
+	// Spares is the number of sandboxes that are prepared for later launches; 0 is none.
+	Spares int
+	// SpareAge is the time until an unused spare ends.
+	SpareAge core.Duration
 }
 
 // UI configures the dashboard.
@@ -150,6 +154,10 @@ func keys() []key {
 			func(c *Config) *core.Duration { return &c.Local.FreezeAfter }),
 		size("local.log_limit", "16MiB", "size of the kept output of an entry command",
 			func(c *Config) *core.Bytes { return &c.Local.LogLimit }),
+		whole("local.spares", "0", "sandboxes to prepare after a launch, so that the next launch is faster; 0 is none",
+			func(c *Config) *int { return &c.Local.Spares }),
+		duration("local.spare_age", "2m", "time until an unused prepared sandbox ends",
+			func(c *Config) *core.Duration { return &c.Local.SpareAge }),
 
 		text("pip.index_url", "", "package index of --pip; empty is pip's own",
 			func(c *Config) *string { return &c.Packages.PipIndex }),

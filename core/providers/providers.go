@@ -18,6 +18,9 @@ type Options struct {
 	// SaveInterval, FreezeAfter and LogLimit are as in local.Options.
 	SaveInterval, FreezeAfter time.Duration
 	LogLimit                  core.Bytes
+	// Spares and SpareAge are as in local.Options.
+	Spares   int
+	SpareAge time.Duration
 	// Registries configures the images of sandboxes on this machine.
 	Registries core.Registries
 	// MaxImages is as in local.Options.
@@ -38,6 +41,7 @@ func Builtin(o Options) []core.Factory {
 		local.Factory(local.Options{
 			StateDir: o.StateDir, CacheDir: o.CacheDir, Runtime: o.Runtime,
 			SaveInterval: o.SaveInterval, FreezeAfter: o.FreezeAfter, LogLimit: o.LogLimit,
+			Spares: o.Spares, SpareAge: o.SpareAge,
 			Registries: o.Registries, Engine: docker.NewImages(o.Docker),
 			MaxImages: o.MaxImages,
 			PipIndex:  o.PipIndex, AptMirror: o.AptMirror, NPMRegistry: o.NPMRegistry,

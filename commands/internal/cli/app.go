@@ -122,6 +122,7 @@ func openService(app *App) (*service.Service, error) {
 		Factories: providers.Builtin(providers.Options{
 			StateDir: paths.State, CacheDir: paths.Cache, Runtime: config.Local.Runtime,
 			SaveInterval: time.Duration(config.Local.SaveInterval), FreezeAfter: time.Duration(config.Local.FreezeAfter),
+			Spares: config.Local.Spares, SpareAge: time.Duration(config.Local.SpareAge),
 			LogLimit: config.Local.LogLimit, Registries: config.Images.Registries,
 			MaxImages: config.Images.MaxSize,
 			PipIndex:  config.Packages.PipIndex, AptMirror: config.Packages.AptMirror,

@@ -38,11 +38,28 @@ func (p *Provider) Diagnose(ctx context.Context) []core.Finding {
 	}
 	findings = append(findings, groupFinding(p.store.GroupName(fmt.Sprintf("doctor-%d", os.Getpid()))), kernelFinding())
 	findings = append(findings, p.damageFindings()...)
+	findings = append(findings, p.spareFindings()...)
 	if p.opts.HostOnly {
 		return findings
 	}
 	findings = append(findings, p.imageFindings(ctx)...)
 	return append(findings, p.volumeFindings(ctx)...)
+}
+
+// spareFindings counts the spares. There is no finding if the configuration has none and none is left.
+func (p *Provider) spareFindings() []core.Finding {
+	const name = "spares"
+	spares, err := p.store.Spares()
+	if err != nil {
+		return []core.Finding{{Name: name, Status: statusError, Detail: err.Error()}}
+	}
+	if len(spares) == 0 && p.opts.Spares == 0 {
+		return nil
+	}
+	return []core.Finding{{
+		Name: name, Status: statusOK,
+		Detail: fmt.Sprintf("%d of at most %d prepared for the next launches", len(spares), p.opts.Spares),
+	}}
 }
 
 // volumeFindings reads the record and the directory of each volume.

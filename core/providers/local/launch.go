@@ -23,7 +23,7 @@ import (
 // Launch implements core.Provider.
 func (p *Provider) Launch(
 	ctx context.Context, spec core.Spec, lease core.Lease, progress core.ProgressFunc,
-) (core.Sandbox, error) {
+) (_ core.Sandbox, err error) {
 	if err := checkOpenFiles("launch"); err != nil {
 		return core.Sandbox{}, err
 	}
@@ -42,18 +42,28 @@ func (p *Provider) Launch(
 			return core.Sandbox{}, err
 		}
 	}
+	request := socket.Launch{
+		Spec: spec.Redacted(), Lease: lease, Secrets: secretValues(spec.Secrets), RootID: root.id, Root: root.root,
+		Files: files,
+	}
+	shape, fits := p.shapeOf(spec, request)
+	if fits {
+		defer func() {
+			if err == nil {
+				p.prepareNext(shape, spec)
+			}
+		}()
+		if sb, err := p.claim(ctx, shape, request, progress); !errors.Is(err, errSpareGone) {
+			return sb, err
+		}
+	}
 	id := core.NewID(store.IDPrefix)
 	lock, err := p.store.Create(id)
 	if err != nil {
 		return core.Sandbox{}, stateError("launch", err)
 	}
 	defer func() { _ = lock.Close() }()
-	request := socket.Launch{
-		ID: id, Spec: spec.Redacted(), Lease: lease, Secrets: secretValues(spec.Secrets), RootID: root.id, Root: root.root,
-	}
-	if files != "" {
-		request.Files = files
-	}
+	request.ID = id
 	if spec.Snapshot != "" {
 		if request.Files, err = p.snapshotFiles(spec.Snapshot); err != nil {
 			return core.Sandbox{}, errors.Join(err, p.forget(context.WithoutCancel(ctx), id, spec.Name))
@@ -83,6 +93,14 @@ func (p *Provider) make(
 func (p *Provider) launch(
 	ctx context.Context, lock *store.Lock, request socket.Launch, image imageFunc, progress core.ProgressFunc,
 ) error {
+	if err := p.record(request); err != nil {
+		return err
+	}
+	return p.supervise(ctx, lock, request, image, progress)
+}
+
+// record writes the lease of a sandbox and reserves its name.
+func (p *Provider) record(request socket.Launch) error {
 	if err := store.WriteLease(
 		p.store.Dir(request.ID),
 		store.Lease{ID: request.ID, Spec: request.Spec, Lease: request.Lease, Root: request.RootID},
@@ -115,7 +133,7 @@ func (p *Provider) launch(
 			return stateError("launch", err)
 		}
 	}
-	return p.supervise(ctx, lock, request, image, progress)
+	return nil
 }
 
 // keepSecrets stores the secrets of a persistent sandbox, because its next start needs them.
@@ -145,10 +163,6 @@ type imageFunc func(context.Context) (*wire.Kept, error)
 func (p *Provider) supervise(
 	ctx context.Context, lock *store.Lock, request socket.Launch, image imageFunc, progress core.ProgressFunc,
 ) error {
-	programs, err := p.usable()
-	if err != nil {
-		return err
-	}
 	mounts, dirs, err := p.openMounts(request.Spec)
 	if err != nil {
 		return err
@@ -158,55 +172,92 @@ func (p *Provider) supervise(
 	if p.checked != nil {
 		p.checked()
 	}
-	request.Version = wire.Version
-	request.Dir, request.RuntimeDir, request.OverlayDir = p.store.Dir(
-		request.ID,
-	), p.store.RuntimeDir(request.ID), p.overlayDir(request.ID)
-	request.Guest = programs.guest
-	request.SaveInterval, request.FreezeAfter, request.LogLimit = p.opts.SaveInterval, p.opts.FreezeAfter, int64(
-		p.opts.LogLimit,
-	)
-	request.NPMRegistry = p.opts.NPMRegistry
-	if request.Group, err = p.group(request.ID, request.Spec); err != nil {
-		return stateError("launch", err)
-	}
-	log, err := store.OpenRegular(filepath.Join(request.Dir, store.LogFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return stateError("launch", err)
-	}
-	defer func() { _ = log.Close() }()
-	before, err := log.Seek(0, io.SeekEnd)
-	if err != nil {
-		return stateError("launch", err)
-	}
-	child, err := p.startRuntime(programs.runtime, &request, lock, log)
+	child, log, err := p.startSupervisor(lock, &request)
 	if err != nil {
 		return err
 	}
 	defer child.release()
-	if started, alive := core.ProcessStart(child.pid); alive {
-		process := store.Process{PID: child.pid, Start: started, BootID: core.BootID()}
-		if err := p.store.WriteProcess(request.ID, process); err != nil {
-			child.kill()
-			child.wait()
-			return stateError("launch", err)
-		}
-	}
+	defer func() { _ = log.Close() }()
 	stop := context.AfterFunc(ctx, child.kill)
 	defer stop()
 	err = child.handOver(ctx, request, image)
 	if err == nil {
-		err = child.awaitReady(ctx, request.Spec.Name, func() string { return firstLine(log.Name(), before) }, progress)
+		err = child.awaitReady(ctx, request.Spec.Name, func() string { return firstLine(log.Name(), log.before) }, progress)
 	}
 	if err != nil {
 		child.kill()
 		child.wait()
 		return err
 	}
-	p.mu.Lock()
-	p.children = append(p.children, child.pid)
-	p.mu.Unlock()
+	p.adopt(child)
 	return nil
+}
+
+// adopt makes reap collect a supervisor after its end.
+func (p *Provider) adopt(c *child) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.children = append(p.children, c.pid)
+}
+
+// complete fills in the fields of a request that are the same for all launches of this process.
+func (p *Provider) complete(request *socket.Launch) {
+	request.Version = wire.Version
+	request.Dir, request.RuntimeDir = p.store.Dir(request.ID), p.store.RuntimeDir(request.ID)
+	request.OverlayDir = p.overlayDir(request.ID)
+	request.SaveInterval, request.FreezeAfter = p.opts.SaveInterval, p.opts.FreezeAfter
+	request.LogLimit, request.NPMRegistry = int64(p.opts.LogLimit), p.opts.NPMRegistry
+}
+
+// supervisorLog is the log of a sandbox's supervisors.
+type supervisorLog struct {
+	*os.File
+	// before is the size in bytes before this supervisor.
+	before int64
+}
+
+// startSupervisor starts and records the supervisor of a sandbox, and completes its request. The caller sends the
+// request and closes the log.
+func (p *Provider) startSupervisor(
+	lock *store.Lock, request *socket.Launch,
+) (_ *child, log supervisorLog, err error) {
+	programs, err := p.usable()
+	if err != nil {
+		return nil, log, err
+	}
+	p.complete(request)
+	request.Guest = programs.guest
+	if request.Group, err = p.group(request.ID, request.Spec); err != nil {
+		return nil, log, stateError("launch", err)
+	}
+	log.File, err = store.OpenRegular(
+		filepath.Join(request.Dir, store.LogFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600,
+	)
+	if err != nil {
+		return nil, log, stateError("launch", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = log.Close()
+		}
+	}()
+	if log.before, err = log.Seek(0, io.SeekEnd); err != nil {
+		return nil, log, stateError("launch", err)
+	}
+	child, err := p.startRuntime(programs.runtime, request, lock, log.File)
+	if err != nil {
+		return nil, log, err
+	}
+	if started, alive := core.ProcessStart(child.pid); alive {
+		process := store.Process{PID: child.pid, Start: started, BootID: core.BootID()}
+		if err := p.store.WriteProcess(request.ID, process); err != nil {
+			child.kill()
+			child.wait()
+			child.release()
+			return nil, log, stateError("launch", err)
+		}
+	}
+	return child, log, nil
 }
 
 // startRuntime starts sb-runtime in the sandbox's control group. If that fails, it starts sb-runtime without one: this
@@ -261,7 +312,7 @@ func (c *child) handOver(ctx context.Context, request socket.Launch, image image
 // awaitReady reads the supervisor's status until the sandbox is ready. If the supervisor ends without a status, the
 // error contains the result of why.
 func (c *child) awaitReady(ctx context.Context, name string, why func() string, progress core.ProgressFunc) error {
-	err := c.listen(progress)
+	err := awaitReady(c.stdout, progress)
 	switch {
 	case ctx.Err() != nil:
 		return core.Wrap("local.launch", name, ctx.Err())
@@ -272,9 +323,10 @@ func (c *child) awaitReady(ctx context.Context, name string, why func() string, 
 	return err
 }
 
-// listen reads the supervisor's status until it is ready. io.EOF: the supervisor ended without a final status.
-func (c *child) listen(progress core.ProgressFunc) error {
-	lines := json.NewDecoder(c.stdout)
+// awaitReady reads a supervisor's status until the sandbox is ready. io.EOF: the supervisor ended without a final
+// status.
+func awaitReady(from io.Reader, progress core.ProgressFunc) error {
+	lines := json.NewDecoder(from)
 	for {
 		var status socket.LaunchStatus
 		err := lines.Decode(&status)

@@ -24,6 +24,10 @@ type Options struct {
 	SaveInterval time.Duration
 	// FreezeAfter is how long an idle sandbox stays awake; 0 disables freezing.
 	FreezeAfter time.Duration
+	// Spares is how many sandboxes are prepared for later launches; 0 is none. SpareAge is the time until an unused one
+	// ends.
+	Spares   int
+	SpareAge time.Duration
 	// HostDirs are the only directories that may contain a host directory to mount. nil allows all that are not sb's own:
 	// the service decides then.
 	HostDirs []string

@@ -43,16 +43,22 @@ type Provider struct {
 	mu sync.Mutex
 	// children are the supervisors that this process started and has to reap.
 	children []int
+	// preparing has the goroutines that start spares. Close waits for them.
+	preparing sync.WaitGroup
 	// checked is called after the directories of a launch were checked; nil except in tests.
 	checked func()
 }
 
 // New returns the provider. It does no I/O.
 func New(opts Options) (core.Provider, error) {
-	p := &Provider{opts: opts, store: store.New(filepath.Join(opts.StateDir, Name))}
+	p := &Provider{opts: opts}
+	p.store = store.New(p.stateDir())
 	p.Files = guest.NewFiles(Name, files{p})
 	return p, nil
 }
+
+// stateDir returns the directory of this provider's state.
+func (p *Provider) stateDir() string { return filepath.Join(p.opts.StateDir, Name) }
 
 var (
 	_ core.Finder       = (*Provider)(nil)
@@ -110,6 +116,7 @@ func (p *Provider) Capabilities() core.Capabilities {
 
 // Close implements core.Provider.
 func (p *Provider) Close() error {
+	p.preparing.Wait()
 	p.reap()
 	return nil
 }

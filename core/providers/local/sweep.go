@@ -20,7 +20,7 @@ import (
 const notRunningAnyMore = "its sandbox is no longer running"
 
 // Leftovers implements core.Sweeper. It finds:
-//   - directories of sandboxes that never got a lease
+//   - directories of sandboxes that never got a lease, and of killed spares
 //   - incomplete checkpoints, snapshots, volumes, pulls and builds
 //   - empty control groups without a sandbox
 //   - sockets, processes and writable layers of sandboxes that do not run
@@ -37,6 +37,7 @@ func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 	add := func(path, why string) {
 		found = append(found, core.Leftover{Provider: Name, Subject: path, Why: why, Size: treeSize(path)})
 	}
+	dead := map[string]bool{} // the rest of it goes with the directory
 	for _, id := range ids {
 		if err := ctx.Err(); err != nil {
 			return found, err
@@ -44,11 +45,11 @@ func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 		if _, err := p.store.ReadLease(id); errors.Is(err, fs.ErrNotExist) && !store.SavesIn(p.store.Dir(id)).Any() &&
 			p.store.Abandoned(id, p.store.Dir(id)) {
 			add(p.store.Dir(id), "a launch was interrupted")
+			dead[id] = true
 		}
 	}
-	dead := map[string]bool{} // the writable layer goes with the rest
 	for _, id := range ids {
-		if path := p.store.RuntimeDir(id); p.store.Abandoned(id, path) {
+		if path := p.store.RuntimeDir(id); !dead[id] && p.store.Abandoned(id, path) {
 			add(path, notRunningAnyMore)
 			dead[id] = true
 		}
@@ -155,6 +156,9 @@ func (p *Provider) Sweep(ctx context.Context, leftover core.Leftover) error {
 		if id := filepath.Base(filepath.Dir(l.Subject)); store.ValidID(id) && l.Subject == p.store.RuntimeDir(id) {
 			return p.clearDead(ctx, id)
 		}
+		if id := filepath.Base(l.Subject); store.ValidID(id) && l.Subject == p.store.Dir(id) {
+			return p.forgetDead(ctx, id)
+		}
 		if strings.HasPrefix(filepath.Base(l.Subject), p.store.GroupName("")) {
 			return stateError("prune", (&cgroup.Group{Dirs: []string{l.Subject}}).Remove())
 		}
@@ -168,15 +172,25 @@ func (p *Provider) Sweep(ctx context.Context, leftover core.Leftover) error {
 
 // clearDead clears a sandbox that has no supervisor. It kills processes that still run.
 func (p *Provider) clearDead(ctx context.Context, id string) error {
+	return p.ifDead(id, func() error { return p.clear(ctx, id) })
+}
+
+// forgetDead removes a sandbox that has no supervisor and no lease.
+func (p *Provider) forgetDead(ctx context.Context, id string) error {
+	return p.ifDead(id, func() error { return p.forget(ctx, id, "") })
+}
+
+// ifDead calls do with the lock of a sandbox, unless another client has started or removed the sandbox.
+func (p *Provider) ifDead(id string, do func() error) error {
 	lock, err := p.store.Lock(id)
 	if errors.Is(err, store.ErrLocked) || errors.Is(err, fs.ErrNotExist) {
-		return nil // another client started or removed it
+		return nil
 	}
 	if err != nil {
 		return stateError("prune", err)
 	}
 	defer func() { _ = lock.Close() }()
-	return stateError("prune", p.clear(ctx, id))
+	return stateError("prune", do())
 }
 
 // clearImage removes a leftover of the images.

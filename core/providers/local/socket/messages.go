@@ -55,6 +55,8 @@ type Launch struct {
 	LogLimit     int64         `json:"log_limit,omitempty"`
 	// Group is the control group that the supervisor was started in; nil is none.
 	Group *cgroup.Group `json:"group,omitempty"`
+	// Spare makes the supervisor prepare a sandbox and wait for the Launch that claims it; nil starts the sandbox.
+	Spare *Spare `json:"spare,omitempty"`
 }
 
 // Mount is a directory that the client has checked.

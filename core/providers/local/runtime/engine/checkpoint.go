@@ -64,7 +64,8 @@ func (b *Box) goOn(ctx context.Context) error {
 	return b.rename(ctx)
 }
 
-// rename sets the host name in the sandbox's kernel, which still has the name of the checkpointed sandbox.
+// rename sets the host name in the sandbox's kernel, which has another one: that of the checkpointed sandbox, or of a
+// spare.
 func (b *Box) rename(ctx context.Context) error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 )
 
 // Main runs the program and returns its exit code. "supervise" reads a socket.Launch from stdin. It writes
-// socket.LaunchStatus lines to stdout until the sandbox is ready, and runs the sandbox until its end. Descriptor 3 is
-// the sandbox's lock, which is held while it is open. stderr is the log.
+// socket.LaunchStatus lines to stdout until the sandbox is ready, and runs the sandbox until its end. A spare writes them
+// to the client that claims it. Descriptor 3 is the sandbox's lock, which is held while it is open. stderr is the log.
 func Main(args []string, stdin, stdout, stderr *os.File) int {
 	if len(args) == 1 && args[0] == "version" {
 		_, _ = fmt.Fprintf(stdout, "%d\n", wire.Version)
@@ -32,10 +32,10 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 		return 2
 	}
 	log := slog.New(slog.NewTextHandler(stderr, nil))
-	status := json.NewEncoder(stdout)
+	var client io.WriteCloser = stdout
 	report := func(s socket.LaunchStatus) {
 		// A disconnected client does not matter: the lease names the sandbox's owner.
-		_ = status.Encode(s)
+		_ = json.NewEncoder(client).Encode(s)
 	}
 	var launch socket.Launch
 	requests := json.NewDecoder(stdin)
@@ -60,14 +60,29 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 	if launch.Image != "" {
 		s.kept = func() (kept wire.Kept, err error) { return kept, requests.Decode(&kept) }
 	}
-	if err := s.start(ctx, report); err != nil {
+	if launch.Spare != nil {
+		_, _ = stdin.Close(), stdout.Close()
+		letOthersGoFirst(ctx)
+	}
+	err := s.prepare(ctx, report)
+	if err == nil && launch.Spare != nil {
+		if client, err = s.awaitClaim(ctx); err != nil {
+			log.Info("the spare ends", "reason", err)
+			s.discard(launch.Spare)
+			return 0
+		}
+	}
+	if err == nil {
+		err = s.activate(ctx)
+	}
+	if err != nil {
 		log.Error("the sandbox could not be started", "error", err)
 		s.abandon(err)
 		report(socket.LaunchStatus{Error: guest.Fail(err)})
 		return 1
 	}
 	report(socket.LaunchStatus{Ready: true})
-	_ = stdout.Close()
+	_ = client.Close()
 	_ = stdin.Close()
 	s.leaveGroup()
 	s.keep(ctx)

@@ -40,6 +40,8 @@ type Supervisor struct {
 	users  command.Users
 	// kept reads the data that belongs to an image; nil without one.
 	kept func() (wire.Kept, error)
+	// resumed is the result of kept.
+	resumed wire.Kept
 	// helpers has a unit for each sb-guest that runs by descriptor. A checkpoint takes all units.
 	helpers *semaphore.Weighted
 	// ending receives the first reason to end.
@@ -97,8 +99,9 @@ func newSupervisor(launch socket.Launch, log *slog.Logger) *Supervisor {
 	return s
 }
 
-// start builds the sandbox. If it fails, abandon removes the parts.
-func (s *Supervisor) start(ctx context.Context, report func(socket.LaunchStatus)) error {
+// prepare builds the sandbox's kernel and file server. It uses only the parts of the launch that a claim does not
+// change. If prepare or activate fails, abandon removes the parts.
+func (s *Supervisor) prepare(ctx context.Context, report func(socket.LaunchStatus)) error {
 	report(socket.LaunchStatus{Step: "starting the sandbox"})
 	s.openGroup()
 	if err := s.makeDirs(); err != nil {
@@ -111,10 +114,9 @@ func (s *Supervisor) start(ctx context.Context, report func(socket.LaunchStatus)
 		return err
 	}
 	config := s.config()
-	var kept wire.Kept
 	if s.kept != nil {
 		config.Image = func(context.Context) (dir string, err error) {
-			kept, err = s.awaitImage()
+			s.resumed, err = s.awaitImage()
 			return s.launch.Image, err
 		}
 	}
@@ -126,12 +128,16 @@ func (s *Supervisor) start(ctx context.Context, report func(socket.LaunchStatus)
 	if s.box, err = engine.Start(ctx, config); err != nil {
 		return classify(err)
 	}
-	if s.users, err = s.readUsers(); err != nil {
-		return err
-	}
+	s.users, err = s.readUsers()
+	return err
+}
+
+// activate starts the sandbox's commands and serves clients.
+func (s *Supervisor) activate(ctx context.Context) error {
 	if err := s.publish(ctx); err != nil {
 		return err
 	}
+	var err error
 	if s.socket, err = socket.Listen(filepath.Join(s.launch.RuntimeDir, store.SocketName)); err != nil {
 		return err
 	}
@@ -142,7 +148,7 @@ func (s *Supervisor) start(ctx context.Context, report func(socket.LaunchStatus)
 	s.wakeUp()
 	s.commands.Secrets.Add(s.launch.Secrets)
 	if s.kept != nil {
-		err = s.rejoin(kept)
+		err = s.rejoin(s.resumed)
 	} else if err = s.makeWorkdir(ctx); err == nil {
 		err = s.startEntry()
 	}
@@ -204,7 +210,7 @@ func (s *Supervisor) config() engine.Config {
 	config := engine.Config{
 		ID: s.launch.ID, Dir: s.launch.RuntimeDir, OverlayDir: s.launch.OverlayDir, Guest: s.launch.Guest,
 		Hostname: hostname(spec.Name),
-		Env:      s.environment("/root", spec.Env),
+		Env:      s.environment("/root"),
 		Limits: engine.Limits{
 			CPU: spec.CPU, Memory: int64(spec.Memory), Disk: int64(spec.Disk), Processes: spec.Processes,
 			OpenFiles: spec.OpenFiles,
