@@ -78,6 +78,10 @@ if command -v bwrap >/dev/null && bwrap --ro-bind / / true 2>/dev/null; then lau
 
 bench 'Start-up' 'sb version' 'sb --help'
 compare 'Launch, run true, remove' 'sb run -- true' 'ENGINE run --rm sb-bench true' "${launch[@]}"
+# A prepared sandbox needs a moment after the launch before.
+SB_LOCAL_SPARES=1 SB_LOCAL_SPARE_AGE=5s bench 'Launch of a prepared sandbox, run true, remove' --prepare 'sleep 1' \
+	'sb run -- true'
+sleep 6
 # The same files as the host's, below a copy-on-write directory and a bind mount.
 if command -v git >/dev/null; then
 	mkdir "$work/repository"

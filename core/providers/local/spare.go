@@ -27,8 +27,10 @@ import (
 // shapeOf returns the text that describes the spares for a launch. ok is false if no spare fits, because the sandbox
 // needs files or directories at its start.
 func (p *Provider) shapeOf(spec core.Spec, request socket.Launch) (shape string, ok bool) {
-	if p.opts.Spares <= 0 || p.opts.SpareAge <= 0 || !onHost(spec) || request.Root != nil || request.Files != "" || spec.Snapshot != "" ||
-		spec.Checkpoint != "" || spec.Persist || len(spec.Volumes)+len(spec.Pip)+len(spec.Apt) > 0 {
+	switch {
+	case p.opts.Spares <= 0 || p.opts.SpareAge <= 0,
+		!onHost(spec) || request.Root != nil || request.Files != "" || len(spec.Pip)+len(spec.Apt) > 0,
+		spec.Snapshot != "" || spec.Checkpoint != "" || spec.Persist || len(spec.Volumes) > 0:
 		return "", false
 	}
 	found, err := p.programs()

@@ -17,6 +17,7 @@
 //	sandboxes/ID/fs/N/        saved filesystems of a persistent sandbox, one for each generation: the newest and the
 //	                          intact one before it; N.new is being written, N.damaged was found damaged
 //	sandboxes/ID/image/       memory and files of a fork's source, until the fork runs
+//	spares/ID                 the ticket of a sandbox that is prepared for a later launch; ID.new is not ready yet
 //	checkpoints/NAME/checkpoint.json, image/   a checkpoint; .new-* is being made or removed
 //	snapshots/NAME/snapshot.json, fs/          likewise a snapshot
 //

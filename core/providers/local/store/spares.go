@@ -15,14 +15,15 @@ import (
 // preparing is the suffix of a ticket whose spare is not ready yet.
 const preparing = ".new"
 
-// Spare is a sandbox that was started before a launch needs it. It has a directory and a lock, but no lease and no name.
+// Spare is a sandbox that was started before a launch needs it. It has a directory and a lock, but neither a lease nor
+// a name.
 type Spare struct {
 	ID string
 	// Ready means that a launch can claim it.
 	Ready bool
 }
 
-// Ticket returns the path of a spare's ticket. Whoever removes the ticket owns the spare.
+// Ticket returns the path of a spare's ticket. The process that removes the ticket owns the spare.
 func (s *Store) Ticket(id string) string { return filepath.Join(s.state, "spares", id) }
 
 // OfferSpare makes the ticket of a spare that is being prepared, unless there are limit spares already. shape describes

@@ -20,8 +20,9 @@ import (
 )
 
 // Main runs the program and returns its exit code. "supervise" reads a socket.Launch from stdin. It writes
-// socket.LaunchStatus lines to stdout until the sandbox is ready, and runs the sandbox until its end. A spare writes them
-// to the client that claims it. Descriptor 3 is the sandbox's lock, which is held while it is open. stderr is the log.
+// socket.LaunchStatus lines to stdout until the sandbox is ready, and runs the sandbox until its end. A spare writes
+// them to the client that claims it. Descriptor 3 is the sandbox's lock, which is held while it is open. stderr is the
+// log.
 func Main(args []string, stdin, stdout, stderr *os.File) int {
 	if len(args) == 1 && args[0] == "version" {
 		_, _ = fmt.Fprintf(stdout, "%d\n", wire.Version)
