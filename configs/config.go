@@ -154,7 +154,7 @@ func keys() []key {
 			func(c *Config) *core.Duration { return &c.Local.FreezeAfter }),
 		size("local.log_limit", "16MiB", "size of the kept output of an entry command",
 			func(c *Config) *core.Bytes { return &c.Local.LogLimit }),
-		whole("local.spares", "0", "sandboxes to prepare after a launch, so that the next launch is faster; 0 is none",
+		whole("local.spares", "1", "sandboxes to prepare after a launch, so that the next launch is faster; 0 is none",
 			func(c *Config) *int { return &c.Local.Spares }),
 		duration("local.spare_age", "2m", "time until an unused prepared sandbox ends",
 			func(c *Config) *core.Duration { return &c.Local.SpareAge }),

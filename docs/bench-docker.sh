@@ -11,7 +11,7 @@ image=$SB_DOCKER_IMAGE
 remove="rm -vf"
 case $cli in podman*) remove="rm -vf -t 0" ;; esac # it would wait for sleep to end
 dir=$(mktemp -d)
-export XDG_STATE_HOME=$dir/state XDG_RUNTIME_DIR=$dir/run XDG_CACHE_HOME=$dir/cache
+export XDG_STATE_HOME=$dir/state XDG_RUNTIME_DIR=$dir/run XDG_CACHE_HOME=$dir/cache SB_LOCAL_SPARES=0
 mkdir -m 700 "$dir/run"
 finish() {
 	sb terminate bench >/dev/null 2>&1 || true

@@ -7,7 +7,7 @@ set -euo pipefail
 export PATH=${1:-$(go env GOPATH)/bin}:$PATH
 size=${SIZE:-230}
 work=$(mktemp -d)
-export HOME=$work/home
+export HOME=$work/home SB_LOCAL_SPARES=0
 unset XDG_STATE_HOME XDG_CACHE_HOME XDG_RUNTIME_DIR XDG_CONFIG_HOME
 mkdir "$HOME"
 engines=()

@@ -4,7 +4,7 @@
 set -euo pipefail
 
 bin=${1:-$(go env GOPATH)/bin}
-export PATH=$bin:$PATH
+export PATH=$bin:$PATH SB_LOCAL_SPARES=0
 work=$(mktemp -d)
 cleanup() {
 	sb terminate bench bench-cow --yes >/dev/null 2>&1 || true

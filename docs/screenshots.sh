@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 CGO_ENABLED=0 go build -o "$work/bin/" ./cmd/... ./tui/tuitest/picture
 
 export XDG_STATE_HOME=$work/state XDG_RUNTIME_DIR=$work/run XDG_CONFIG_HOME=$work/config XDG_CACHE_HOME=$work/cache
-export SB_DOCKER_HOST=none PATH=$work/bin:$PATH
+export SB_DOCKER_HOST=none SB_LOCAL_SPARES=0 PATH=$work/bin:$PATH
 mkdir -m 700 "$XDG_STATE_HOME" "$XDG_RUNTIME_DIR" "$XDG_CONFIG_HOME"
 finish() {
 	"$work/bin/sb" terminate --all --yes >/dev/null || true

@@ -83,7 +83,7 @@ func TestTutorial(t *testing.T) {
 func environment(t *testing.T) []string {
 	t.Helper()
 	home := t.TempDir()
-	return append(os.Environ(), "HOME="+home, "TMPDIR="+home, "SB_DOCKER_HOST=none",
+	return append(os.Environ(), "HOME="+home, "TMPDIR="+home, "SB_DOCKER_HOST=none", "SB_LOCAL_SPARES=0",
 		"XDG_STATE_HOME=", "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "XDG_RUNTIME_DIR=",
 		"PATH="+programtest.Dir()+":"+os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0")
 }

@@ -48,7 +48,7 @@ func newHome(t testing.TB) *home {
 		}
 	}
 	h.env = append(os.Environ(), "HOME="+dir+"/home", "XDG_STATE_HOME="+dir+"/state", "XDG_RUNTIME_DIR="+dir+"/run",
-		"XDG_CONFIG_HOME="+dir+"/config", "XDG_CACHE_HOME="+dir+"/cache", "SB_PROVIDER=local")
+		"XDG_CONFIG_HOME="+dir+"/config", "XDG_CACHE_HOME="+dir+"/cache", "SB_PROVIDER=local", "SB_LOCAL_SPARES=0")
 	t.Cleanup(func() {
 		h.sb("terminate", "--all", "--yes")
 		_ = os.RemoveAll(dir)

@@ -84,6 +84,7 @@ func TestScript(t *testing.T) {
 			env.Setenv("NO_COLOR", "1")
 			env.Setenv("XDG_CACHE_HOME", env.WorkDir+"/cache")
 			env.Setenv("SB_LOCAL_RUNTIME", runtime)
+			env.Setenv("SB_LOCAL_SPARES", "0") // one would outlive the story
 			// A story that is not about an engine must not find the one of this machine.
 			env.Setenv("SB_DOCKER_HOST", "none")
 			env.Values[terminalKey{}] = &terminalHolder{env: func() []string { return env.Vars }}

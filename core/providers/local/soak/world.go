@@ -104,6 +104,7 @@ func (w *world) command(ctx context.Context, args ...string) *exec.Cmd {
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + w.path("home"), "XDG_RUNTIME_DIR=" +
 			w.path("run"),
 		"TMPDIR=" + w.path("tmp"), "SB_LOCAL_FREEZE_AFTER=50ms", "SB_LOCAL_SAVE_INTERVAL=1s", "SB_DOCKER_HOST=none",
+		"SB_LOCAL_SPARES=0",
 	}
 	cmd.Dir = w.path("work")
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGQUIT) }
