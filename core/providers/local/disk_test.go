@@ -185,3 +185,28 @@ func TestStoreWithoutAttributes(t *testing.T) {
 		}
 	})
 }
+
+// TestOwnFileSystem runs a sandbox whose directories are on another file system than "/", as homes often are.
+func TestOwnFileSystem(t *testing.T) {
+	onDisk(t, "tmpfs", "size=256m", func(t *testing.T, dir string) {
+		t.Helper()
+		p := opened(t, opener(t, func(o *Options) {
+			o.StateDir, o.CacheDir = filepath.Join(dir, "state"), filepath.Join(dir, "cache")
+		}))
+		sb := launched(t, p, func(spec *core.Spec) { spec.Persist = true })
+		output(t, p, sb.ID, "head -c 4194304 /dev/urandom >/root/file")
+		stats, err := p.Stats(t.Context(), sb.ID)
+		if err != nil || stats.Disk < 4*core.MiB {
+			t.Errorf("the files use %v, %v", stats.Disk, err)
+		}
+		if err := p.Stop(t.Context(), sb.ID, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Start(t.Context(), sb.ID); err != nil {
+			t.Fatal(err)
+		}
+		if size := strings.TrimSpace(output(t, p, sb.ID, "stat -c %s /root/file")); size != "4194304" {
+			t.Errorf("after a stop the file has %q bytes", size)
+		}
+	})
+}

@@ -89,7 +89,10 @@ func openOverlay(pid int, dir string) (*os.File, error) {
 		return nil, err
 	}
 	for _, fd := range fds {
-		if target, err := os.Readlink(fd); err != nil || !strings.HasPrefix(target, dir+"/") {
+		// The sentry has left the mounts of this process. If dir is not on the file system of "/", the link has only the
+		// path in its file system: d_path in proc_pid_fd(5).
+		target, err := os.Readlink(fd)
+		if err != nil || filepath.Base(filepath.Dir(target)) != filepath.Base(dir) || !deleted(fd) {
 			continue
 		}
 		opened, err := os.Open(fd)
@@ -99,6 +102,12 @@ func openOverlay(pid int, dir string) (*os.File, error) {
 		return opened, nil
 	}
 	return nil, fmt.Errorf("the writable layer of process %d is not open", pid)
+}
+
+// deleted reports whether the file of a process's descriptor has no name anymore.
+func deleted(fd string) bool {
+	var stat unix.Stat_t
+	return unix.Stat(fd, &stat) == nil && stat.Nlink == 0
 }
 
 // treeTime returns the processor time of a process and its descendants.
