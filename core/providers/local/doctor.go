@@ -58,7 +58,7 @@ func (p *Provider) spareFindings() []core.Finding {
 	}
 	return []core.Finding{{
 		Name: name, Status: statusOK,
-		Detail: fmt.Sprintf("%d of at most %d prepared for the next launches", len(spares), p.opts.Spares),
+		Detail: fmt.Sprintf("%d prepared for the next launches, local.spares is %d", len(spares), p.opts.Spares),
 	}}
 }
 
