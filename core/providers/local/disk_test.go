@@ -210,3 +210,48 @@ func TestOwnFileSystem(t *testing.T) {
 		}
 	})
 }
+
+// TestLinkedDirectories runs sandboxes whose directories are reached through links, as homes are on some systems.
+func TestLinkedDirectories(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "link")
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "real"), 0o755), os.Symlink("real", link)); err != nil {
+		t.Fatal(err)
+	}
+	p := opened(t, opener(t, func(o *Options) {
+		o.StateDir, o.CacheDir = filepath.Join(link, "state"), filepath.Join(link, "cache")
+	}))
+	for _, image := range []string{HostImage, busyboxImage(t, nil)} {
+		sb := launched(t, p, func(spec *core.Spec) { spec.Image, spec.Persist = image, true })
+		output(t, p, sb.ID, "echo kept >/root/file")
+		fork := forkOf(t, p, sb.ID)
+		if err := p.Stop(t.Context(), sb.ID, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Start(t.Context(), sb.ID); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{sb.ID, fork.ID} {
+			if got := output(t, p, id, "cat /root/file"); got != "kept\n" {
+				t.Errorf("%s has %q", id, got)
+			}
+		}
+	}
+}
+
+// TestCacheWithoutExecution refuses a cache directory in which no program can run.
+func TestCacheWithoutExecution(t *testing.T) {
+	onDisk(t, "tmpfs", "size=64m,noexec", func(t *testing.T, dir string) {
+		t.Helper()
+		p := opened(t, opener(t, func(o *Options) { o.CacheDir = filepath.Join(dir, "cache") }))
+		_, err := p.Launch(
+			t.Context(), core.Spec{Name: core.NewName(), Image: HostImage}, core.Lease{Owner: core.CurrentOwner("test")}, nil,
+		)
+		if !errors.Is(err, core.KindUnavailable) || !strings.Contains(err.Error(), "noexec") || core.HintOf(err) == "" {
+			t.Errorf("a launch returned %v", err)
+		}
+		if err := p.Check(t.Context()); !errors.Is(err, core.KindUnavailable) {
+			t.Errorf("the check returned %v", err)
+		}
+	})
+}

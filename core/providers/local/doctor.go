@@ -36,6 +36,11 @@ func (p *Provider) Diagnose(ctx context.Context) []core.Finding {
 	} {
 		findings = append(findings, dirFinding(dir.name, dir.path, dir.variable))
 	}
+	if err := p.checkCacheDir("doctor"); err != nil {
+		findings = append(findings, core.Finding{
+			Name: "execution of written programs", Status: statusError, Detail: err.Error(), Fix: core.HintOf(err),
+		})
+	}
 	findings = append(findings, groupFinding(p.store.GroupName(fmt.Sprintf("doctor-%d", os.Getpid()))), kernelFinding())
 	findings = append(findings, p.damageFindings()...)
 	findings = append(findings, p.spareFindings()...)
@@ -215,16 +220,10 @@ func namespaceFindings() []core.Finding {
 
 // dirFinding reports whether a directory, or the nearest one above it that exists, is writable.
 func dirFinding(name, path, variable string) core.Finding {
-	existing := path
-	for existing != "/" && existing != "." {
-		if _, err := os.Stat(existing); err == nil {
-			break
-		}
-		existing = filepath.Dir(existing)
-	}
-	if err := unix.Access(existing, unix.W_OK|unix.X_OK); err != nil {
+	dir := existing(path)
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
 		return core.Finding{
-			Name: name, Status: statusError, Detail: fmt.Sprintf("%s: %s", existing, err),
+			Name: name, Status: statusError, Detail: fmt.Sprintf("%s: %s", dir, err),
 			Fix: "make it writable, or set " + variable + " to a directory that is",
 		}
 	}

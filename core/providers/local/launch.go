@@ -203,7 +203,11 @@ func (p *Provider) adopt(c *child) {
 // complete fills in the fields of a request that are the same for all launches of this process.
 func (p *Provider) complete(request *socket.Launch) {
 	request.Version = wire.Version
-	request.Dir, request.RuntimeDir = p.store.Dir(request.ID), p.store.RuntimeDir(request.ID)
+	at := p.store
+	if real, err := filepath.EvalSymlinks(p.stateDir()); err == nil {
+		at = store.New(real) // gVisor refuses a root directory whose path has links
+	}
+	request.Dir, request.RuntimeDir = at.Dir(request.ID), at.RuntimeDir(request.ID)
 	request.OverlayDir = p.overlayDir(request.ID)
 	request.SaveInterval, request.FreezeAfter = p.opts.SaveInterval, p.opts.FreezeAfter
 	request.LogLimit, request.NPMRegistry = int64(p.opts.LogLimit), p.opts.NPMRegistry
@@ -223,6 +227,9 @@ func (p *Provider) startSupervisor(
 ) (_ *child, log supervisorLog, err error) {
 	programs, err := p.usable()
 	if err != nil {
+		return nil, log, err
+	}
+	if err := p.checkCacheDir("launch"); err != nil {
 		return nil, log, err
 	}
 	p.complete(request)

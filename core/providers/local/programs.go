@@ -90,6 +90,9 @@ func (p *Provider) Check(context.Context) error {
 	if _, err := p.usable(); err != nil {
 		return err
 	}
+	if err := p.checkCacheDir("check"); err != nil {
+		return err
+	}
 	for _, f := range namespaceFindings() {
 		if f.Status == statusError {
 			return core.Errorf(core.KindUnavailable, "local", "", "%s: %s", f.Name, f.Detail).WithHint("%s", f.Fix)
