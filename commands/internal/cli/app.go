@@ -9,7 +9,6 @@ import (
 	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/commands/iostreams"
 	"github.com/seed-0724f904/sb/configs"
-	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers"
 	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/setup"
@@ -111,12 +110,8 @@ func openService(app *App) (*service.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	hostPaths, err := hostPaths(app, paths, config.HostPaths)
-	if err != nil {
-		return nil, err
-	}
 	return service.New(service.Options{
-		HostPaths: hostPaths,
+		HostPaths: hostPaths(app, paths, config.HostPaths),
 		Actor:     app.Actor, StateDir: paths.State, Defaults: config.Defaults, Quotas: config.Quotas,
 		Prices: config.PriceTables(), Templates: TemplatesIn(TemplateDir(paths), app.LookupEnv),
 		Factories: providers.Builtin(providers.Options{
@@ -136,10 +131,10 @@ func openService(app *App) (*service.Service, error) {
 }
 
 // hostPaths returns the host directories that sandboxes may mount. setting is that of host_paths.
-func hostPaths(app *App, paths configs.Paths, setting string) (service.HostPaths, error) {
+func hostPaths(app *App, paths configs.Paths, setting string) service.HostPaths {
 	dir, err := filepath.Abs(".")
 	if err != nil {
-		return service.HostPaths{}, core.Errorf(core.KindUsage, "start", "", "the current directory cannot be read: %w", err)
+		dir = "" // it was removed: only relative paths need it
 	}
 	allowed := service.HostPaths{Dir: dir, Own: []string{paths.State, paths.Cache, filepath.Dir(paths.Config)}}
 	if home, _ := app.LookupEnv("HOME"); filepath.IsAbs(home) {
@@ -153,5 +148,5 @@ func hostPaths(app *App, paths configs.Paths, setting string) (service.HostPaths
 			allowed.Allowed = append(allowed.Allowed, allowed.Absolute(entry))
 		}
 	}
-	return allowed, nil
+	return allowed
 }
