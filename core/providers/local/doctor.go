@@ -28,8 +28,7 @@ const (
 
 // Diagnose implements core.Doctor.
 func (p *Provider) Diagnose(ctx context.Context) []core.Finding {
-	findings := []core.Finding{p.programFinding()}
-	findings = append(findings, namespaceFindings()...)
+	findings := []core.Finding{p.programFinding(), p.namespaceFinding(ctx)}
 	for _, dir := range []struct{ name, path, variable string }{
 		{"state directory", p.opts.StateDir, "XDG_STATE_HOME"},
 		{"cache directory", p.opts.CacheDir, "XDG_CACHE_HOME"},
@@ -188,34 +187,6 @@ func (p *Provider) programFinding() core.Finding {
 		return core.Finding{Name: "sb-runtime", Status: statusError, Detail: err.Error(), Fix: core.HintOf(err)}
 	}
 	return core.Finding{Name: "sb-runtime", Status: statusOK, Detail: programs.runtime}
-}
-
-// namespaceFindings reports whether an ordinary user may make user namespaces.
-func namespaceFindings() []core.Finding {
-	const name = "user namespaces"
-	if os.Geteuid() == 0 {
-		return []core.Finding{{Name: name, Status: statusOK, Detail: "not needed by root"}}
-	}
-	for _, knob := range []struct{ file, bad, why, fix string }{
-		{
-			"/proc/sys/user/max_user_namespaces", "0", "this machine allows no user namespaces",
-			"sudo sysctl -w user.max_user_namespaces=28633",
-		},
-		{
-			"/proc/sys/kernel/unprivileged_userns_clone", "0", "only root may make user namespaces",
-			"sudo sysctl -w kernel.unprivileged_userns_clone=1",
-		},
-		{
-			"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1",
-			"AppArmor restricts the user namespaces of ordinary users",
-			"sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
-		},
-	} {
-		if value, err := os.ReadFile(knob.file); err == nil && strings.TrimSpace(string(value)) == knob.bad {
-			return []core.Finding{{Name: name, Status: statusError, Detail: knob.why, Fix: knob.fix}}
-		}
-	}
-	return []core.Finding{{Name: name, Status: statusOK}}
 }
 
 // dirFinding reports whether a directory, or the nearest one above it that exists, is writable.

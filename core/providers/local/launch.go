@@ -285,7 +285,7 @@ func (p *Provider) startRuntime(
 	}
 	if err != nil {
 		return nil, core.Errorf(errKind(err), "local.launch", "", "sb-runtime could not be started: %w", err).
-			WithHint("sb doctor shows the problems of this machine")
+			WithHint("%s", startHint(err))
 	}
 	return child, nil
 }

@@ -93,10 +93,8 @@ func (p *Provider) Check(context.Context) error {
 	if err := p.checkCacheDir("check"); err != nil {
 		return err
 	}
-	for _, f := range namespaceFindings() {
-		if f.Status == statusError {
-			return core.Errorf(core.KindUnavailable, "local", "", "%s: %s", f.Name, f.Detail).WithHint("%s", f.Fix)
-		}
+	if why, fix := namespacesOff(); why != "" {
+		return core.Errorf(core.KindUnavailable, "local", "", "%s", why).WithHint("%s", fix)
 	}
 	return nil
 }

@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -30,8 +29,7 @@ type child struct {
 	stdout  *os.File
 }
 
-// spawn starts program as a supervisor in a new session and mount namespace. For an ordinary user it also makes a user
-// namespace, in which the supervisor is root. The supervisor has an empty environment and the lock as descriptor 3, and
+// spawn starts program as a supervisor in a new session and in the namespaces of inNamespaces. The supervisor has an empty environment and the lock as descriptor 3, and
 // no other descriptor of the caller. It runs on cpu cores, rounded up, and in the control group unless that is nil.
 func spawn(program string, cpu float64, group *cgroup.Group, lock, log *os.File) (*child, error) {
 	inR, inW, err := os.Pipe()
@@ -49,12 +47,7 @@ func spawn(program string, cpu float64, group *cgroup.Group, lock, log *os.File)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = inR, outW, log
 	cmd.Env, cmd.Dir = []string{}, "/"
 	cmd.ExtraFiles = []*os.File{lock}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: syscall.CLONE_NEWNS}
-	if os.Geteuid() != 0 {
-		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
-	}
+	cmd.SysProcAttr = inNamespaces()
 	if group != nil && group.Version == 2 {
 		dir, err := os.Open(group.Dirs[0])
 		if err != nil {

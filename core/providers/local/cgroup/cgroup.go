@@ -396,7 +396,8 @@ func (g *Group) Remove() error {
 				time.Sleep(5 * time.Millisecond) // version 1 has no event for that
 				continue
 			}
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			// A read-only file system refuses the removal of a directory that does not exist, too.
+			if _, missing := os.Lstat(dir); err != nil && !errors.Is(missing, fs.ErrNotExist) {
 				errs = append(errs, &fs.PathError{Op: "rmdir", Path: dir, Err: err})
 			}
 			break
