@@ -204,8 +204,8 @@ func (p *Provider) adopt(c *child) {
 func (p *Provider) complete(request *socket.Launch) {
 	request.Version = wire.Version
 	at := p.store
-	if real, err := filepath.EvalSymlinks(p.stateDir()); err == nil {
-		at = store.New(real) // gVisor refuses a root directory whose path has links
+	if resolved, err := filepath.EvalSymlinks(p.stateDir()); err == nil {
+		at = store.New(resolved) // gVisor refuses a root directory whose path has links
 	}
 	request.Dir, request.RuntimeDir = at.Dir(request.ID), at.RuntimeDir(request.ID)
 	request.OverlayDir = p.overlayDir(request.ID)

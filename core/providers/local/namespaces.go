@@ -16,8 +16,9 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// inNamespaces returns the attributes of a supervisor's process: a new session and a new mount namespace. A process that
-// may not make mount namespaces, such as that of an ordinary user, first gets a user namespace, in which it is root.
+// inNamespaces returns the attributes of a supervisor's process: a new session and a new mount namespace. If this
+// process may not make mount namespaces, like one of an ordinary user, it also gets a user namespace, in which it is
+// root.
 func inNamespaces() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setsid: true, Cloneflags: syscall.CLONE_NEWNS}
 	if !administers() {

@@ -29,8 +29,9 @@ type child struct {
 	stdout  *os.File
 }
 
-// spawn starts program as a supervisor in a new session and in the namespaces of inNamespaces. The supervisor has an empty environment and the lock as descriptor 3, and
-// no other descriptor of the caller. It runs on cpu cores, rounded up, and in the control group unless that is nil.
+// spawn starts program as a supervisor in a new session and in the namespaces of inNamespaces. The supervisor has an
+// empty environment and the lock as descriptor 3, and no other descriptor of the caller. It runs on cpu cores, rounded
+// up, and in the control group unless that is nil.
 func spawn(program string, cpu float64, group *cgroup.Group, lock, log *os.File) (*child, error) {
 	inR, inW, err := os.Pipe()
 	if err != nil {

@@ -75,7 +75,7 @@ func hide(dir string) error {
 // show makes a file or directory of the machine visible at the same path below root. With readOnly it includes the
 // mounts at and below path, because an ordinary user may not reveal files under a mount.
 func show(root, path string, readOnly bool) error {
-	info, err := os.Stat(path) //nolint:gosec // the client names the paths
+	info, err := os.Stat(path)
 	if err != nil {
 		return err
 	}
@@ -84,11 +84,11 @@ func show(root, path string, readOnly bool) error {
 	if !info.IsDir() {
 		parent = filepath.Dir(target)
 	}
-	if err := os.MkdirAll(parent, 0o755); err != nil { //nolint:gosec // the client names the paths
+	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return err
 	}
 	if !info.IsDir() {
-		if err := os.WriteFile(target, nil, 0o600); err != nil { //nolint:gosec // the client names the paths
+		if err := os.WriteFile(target, nil, 0o600); err != nil {
 			return err
 		}
 	}
@@ -136,7 +136,7 @@ func showResolvers(root string, files []string) error {
 		if file == path {
 			continue
 		}
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, path)), 0o755); err != nil { //nolint:gosec // a constant
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, path)), 0o755); err != nil {
 			return err
 		}
 		if err := os.Symlink(file, filepath.Join(root, path)); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -148,7 +148,7 @@ func showResolvers(root string, files []string) error {
 
 // owned reports whether this process's user owns a file.
 func owned(path string) bool {
-	info, err := os.Stat(path) //nolint:gosec // the client names the paths
+	info, err := os.Stat(path)
 	if err != nil {
 		return false
 	}
