@@ -52,7 +52,7 @@ func (s *suite) builds(t *testing.T) {
 	}
 	put := func(name string, content []byte, mode os.FileMode) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), content, mode); err != nil { //nolint:gosec // a name of the test
+		if err := os.WriteFile(filepath.Join(dir, name), content, mode); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -100,7 +100,7 @@ func (c Client) change(file string, mask fs.FileMode, dryRun bool, edit func([]b
 	}
 	if exists {
 		change.Backup = file + ".sb-" + time.Now().UTC().Format("20060102-150405.000000000")
-		if err := os.WriteFile(change.Backup, before, 0o600); err != nil { //nolint:gosec // beside the client's own file
+		if err := os.WriteFile(change.Backup, before, 0o600); err != nil {
 			return change, core.Errorf(
 				core.KindOf(err), "mcp", change.Backup, "no backup could be written, so nothing was changed: %w", err,
 			)

@@ -98,7 +98,8 @@ func refusals(s *Stack) string {
 	return text.String()
 }
 
-// awaitRefusal waits until a refused connection is recorded, and returns all. A refusal may be recorded after its answer.
+// awaitRefusal waits until a refused connection is recorded, and returns all. A refusal may be recorded after the
+// answer to it.
 func awaitRefusal(t *testing.T, s *Stack) string {
 	t.Helper()
 	limit := time.NewTimer(10 * time.Second)
