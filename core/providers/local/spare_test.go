@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -73,7 +74,7 @@ func readySpare(t *testing.T, p *Provider) (id string) {
 }
 
 // insideState prints everything in a sandbox that a launch determines, and nothing that depends on the time.
-const insideState = `
+const insideState = `exec 2>&1
 hostname; cat /etc/hostname /etc/hosts /etc/resolv.conf /etc/passwd; env | sort; id; pwd; umask; mount; ulimit -a
 cat /proc/self/limits /proc/self/status | grep -E 'Max|Cap|Groups|Seccomp|NoNewPrivs'
 grep -E 'MemTotal|SwapTotal' /proc/meminfo; nproc; df -k / | tail -1
@@ -265,6 +266,26 @@ func TestSpareDiesAtItsClaim(t *testing.T) {
 	}
 	if _, err := p.store.ReadLease(id); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the lease of the dead spare is still there: %v", err)
+	}
+}
+
+// A spare that cannot start leaves nothing.
+func TestSpareThatCannotStart(t *testing.T) {
+	p := sparing(t, 1, time.Minute)
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	usual := p.opts.CacheDir
+	p.opts.CacheDir = file
+	err := p.prepareSpare("any", core.Spec{})
+	p.opts.CacheDir = usual
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantNothing(t, p)
+	if left, err := p.store.Spares(); err != nil || len(left) > 0 {
+		t.Errorf("spares: %v, %v", left, err)
 	}
 }
 

@@ -67,11 +67,12 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 	}
 	err := s.prepare(ctx, report)
 	if err == nil && launch.Spare != nil {
-		if client, err = s.awaitClaim(ctx); err != nil {
-			log.Info("the spare ends", "reason", err)
-			s.discard(launch.Spare)
-			return 0
-		}
+		client, err = s.awaitClaim(ctx)
+	}
+	if err != nil && launch.Spare != nil {
+		log.Info("the spare ends", "reason", err)
+		s.discard(launch.Spare)
+		return 0
 	}
 	if err == nil {
 		err = s.activate(ctx)
