@@ -269,6 +269,22 @@ func TestSpareDiesAtItsClaim(t *testing.T) {
 	}
 }
 
+// Prune removes a directory whose removal was interrupted after its lock was removed.
+func TestDirectoryWithoutLock(t *testing.T) {
+	p := sparing(t, 0, 0)
+	dir := p.store.Dir("loc-halfgone")
+	if err := os.MkdirAll(filepath.Join(dir, "run"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	left, err := p.Leftovers(t.Context())
+	if err != nil || len(left) != 1 {
+		t.Fatalf("leftovers: %v, %v", left, err)
+	}
+	if err := p.Sweep(t.Context(), left[0]); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A spare that cannot start leaves nothing.
 func TestSpareThatCannotStart(t *testing.T) {
 	p := sparing(t, 1, time.Minute)

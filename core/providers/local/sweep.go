@@ -177,7 +177,14 @@ func (p *Provider) clearDead(ctx context.Context, id string) error {
 
 // forgetDead removes a sandbox that has no supervisor and no lease.
 func (p *Provider) forgetDead(ctx context.Context, id string) error {
-	return p.ifDead(id, func() error { return p.forget(ctx, id, "") })
+	if err := p.ifDead(id, func() error { return p.forget(ctx, id, "") }); err != nil {
+		return err
+	}
+	if p.store.Locked(id) {
+		return nil
+	}
+	// An interrupted removal may have removed the lock before the directory.
+	return stateError("prune", store.RemoveTree(p.store.Dir(id)))
 }
 
 // ifDead calls do with the lock of a sandbox, unless another client has started or removed the sandbox.
