@@ -3,7 +3,6 @@
 package local
 
 import (
-	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -32,16 +31,8 @@ func onDisk(t *testing.T, kind, options string, rest func(t *testing.T, dir stri
 		return
 	}
 	dir := t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	again := exec.CommandContext(ctx, "unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
-		`mount -t "$1" -o "$2" none "$0" && shift 2 && exec "$@"`, dir, kind, options,
-		os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	again.Env = append(os.Environ(), diskVariable+"="+dir)
-	out, err := again.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "PASS: "+t.Name()) {
-		t.Errorf("%v: %s", err, out)
-	}
+	runAgain(t, diskVariable+"="+dir, "unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
+		`mount -t "$1" -o "$2" none "$0" && shift 2 && exec "$@"`, dir, kind, options)
 }
 
 // TestDiskFillsUp pulls, builds and writes to a volume on a disk that is too small for it. Each reports the reason,

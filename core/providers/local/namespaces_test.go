@@ -3,13 +3,9 @@
 package local
 
 import (
-	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/seed-0724f904/sb/core/providers/local/cgroup"
 )
@@ -27,15 +23,7 @@ func TestRootWithoutCapabilities(t *testing.T) {
 		}
 		return
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	again := exec.CommandContext(ctx, "unshare", "--user", "--map-root-user", "setpriv", "--bounding-set=-sys_admin",
-		os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	again.Env = append(os.Environ(), bareVariable+"=1")
-	out, err := again.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "PASS: "+t.Name()) {
-		t.Errorf("%v: %s", err, out)
-	}
+	runAgain(t, bareVariable+"=1", "unshare", "--user", "--map-root-user", "setpriv", "--bounding-set=-sys_admin")
 }
 
 // A control group that could not be made can be removed, as in a container whose control groups are read-only.

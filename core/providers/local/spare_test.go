@@ -87,7 +87,7 @@ func TestSpareBecomesSandbox(t *testing.T) {
 	change := func(spec *core.Spec) {
 		spec.Name, spec.Env = "same", map[string]string{"COLOR": "red"}
 		spec.Secrets = []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue("hush")}}
-		spec.Workdir, spec.User, spec.Labels = "/work/here", "nobody", map[string]string{"team": "a"}
+		spec.Workdir, spec.User, spec.Labels = "/srv/here", "www-data", map[string]string{"team": "a"}
 		spec.Network = core.Network{Mode: core.NetworkAll}
 		spec.Ports = []core.Port{{Sandbox: 8080}}
 		spec.Memory, spec.Processes, spec.OpenFiles, spec.Disk = core.GiB, 64, 128, core.GiB
@@ -236,31 +236,39 @@ func TestKilledSpare(t *testing.T) {
 	readySpare(t, p)
 }
 
+// atStoppedClaim stops the supervisor of a spare, so that it accepts a claim and does not answer. It calls then with the
+// supervisor's process number when a launch has claimed the spare.
+func atStoppedClaim(t *testing.T, p *Provider, id string, then func(pid int)) {
+	t.Helper()
+	process, err := p.store.ReadProcess(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(process.PID, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	var waiting sync.WaitGroup
+	t.Cleanup(waiting.Wait)
+	waiting.Go(func() {
+		within(t, "the spare is claimed", func() bool {
+			_, err := p.store.ReadLease(id)
+			return err == nil
+		})
+		then(process.PID)
+	})
+}
+
 // A spare that dies between its claim and its start is replaced by a new sandbox.
 func TestSpareDiesAtItsClaim(t *testing.T) {
 	p := sparing(t, 1, time.Minute)
 	launched(t, p, nil)
 	id := readySpare(t, p)
-	process, err := p.store.ReadProcess(id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// A stopped supervisor accepts the connection, and is killed before it answers.
-	if err := syscall.Kill(process.PID, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	var killing sync.WaitGroup
-	killing.Go(func() {
-		within(t, "the spare is claimed", func() bool {
-			_, err := p.store.ReadLease(id)
-			return err == nil
-		})
-		if err := syscall.Kill(process.PID, syscall.SIGKILL); err != nil {
+	atStoppedClaim(t, p, id, func(pid int) {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Error(err)
 		}
 	})
 	sb := launched(t, p, nil)
-	killing.Wait()
 	if sb.ID == id || strings.TrimSpace(output(t, p, sb.ID, "echo works")) != "works" {
 		t.Errorf("the launch returned %+v", sb)
 	}
@@ -310,26 +318,11 @@ func TestCanceledClaim(t *testing.T) {
 	p := sparing(t, 1, time.Minute)
 	launched(t, p, nil)
 	id := readySpare(t, p)
-	process, err := p.store.ReadProcess(id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(process.PID, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(providertest.Patient(t))
 	defer cancel()
-	var canceling sync.WaitGroup
-	canceling.Go(func() {
-		within(t, "the spare is claimed", func() bool {
-			_, err := p.store.ReadLease(id)
-			return err == nil
-		})
-		cancel()
-	})
+	atStoppedClaim(t, p, id, func(int) { cancel() })
 	spec := core.Spec{Name: core.NewName(), Image: HostImage}
-	_, err = p.Launch(ctx, spec, core.Lease{Owner: core.CurrentOwner("test"), Created: time.Now()}, nil)
-	canceling.Wait()
+	_, err := p.Launch(ctx, spec, core.Lease{Owner: core.CurrentOwner("test"), Created: time.Now()}, nil)
 	if !errors.Is(err, core.KindCanceled) {
 		t.Errorf("the canceled launch returned %v", err)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// entryMoment is the shortest time from a sandbox's start until it can be ready.
-const entryMoment = 200 * time.Millisecond
+// entryMoment is the longest time that a probe waits for an entry command's first output.
+const entryMoment = time.Second
 
 // probe runs a sandbox's readiness probe until it succeeds, and returns the time of the success.
 func (s *Server) probe(ctx context.Context, box *sandbox) (time.Time, error) {
@@ -24,9 +24,8 @@ func (s *Server) probe(ctx context.Context, box *sandbox) (time.Time, error) {
 	}
 	command := probeCommand(definition)
 	interval := time.Duration(max(definition.GetIntervalMs(), 10)) * time.Millisecond
-	// An entry command has a moment to start before its sandbox counts as ready.
-	if err := pause(ctx, entryMoment-time.Since(box.begun)); err != nil {
-		return time.Time{}, status.FromContextError(err).Err()
+	if box.hasEntry {
+		box.awaitOutput(ctx)
 	}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -48,6 +47,14 @@ func (s *Server) probe(ctx context.Context, box *sandbox) (time.Time, error) {
 			return time.Time{}, status.FromContextError(ctx.Err()).Err()
 		}
 	}
+}
+
+// awaitOutput waits until the entry command has written to its output or ended, at most until entryMoment after its
+// start. Clients that terminate a ready sandbox expect the first lines of its output.
+func (b *sandbox) awaitOutput(ctx context.Context) {
+	ctx, cancel := context.WithDeadline(ctx, b.begun.Add(entryMoment))
+	defer cancel()
+	_, _ = b.entry.stdout.next(ctx, 0, 1) // the caller handles the end of its own context
 }
 
 // probeCommand returns a command that succeeds when the sandbox is ready.

@@ -50,6 +50,7 @@ func (s *Server) run(box *sandbox, below *image) {
 		box.entry.spoolsEnd()
 		s.releaseQuietly(box)
 	}
+	box.begun = time.Now()
 	close(box.ready)
 	s.supervise(box)
 }
@@ -79,7 +80,6 @@ func (s *Server) prepare(box *sandbox, below *image) (core.Sandbox, error) {
 	if err == nil {
 		backend.Ports, err = s.publish(box, backend)
 	}
-	box.begun = time.Now()
 	if err != nil {
 		return backend, errors.Join(err, s.opts.Backend.Terminate(context.WithoutCancel(s.ctx), backend.ID))
 	}

@@ -94,7 +94,7 @@ type sandbox struct {
 	exit *exitSnapshot
 	// mounts are its volumes.
 	mounts []*mount
-	// begun is the time at which the backend's sandbox was complete. It is set before ready is closed.
+	// begun is the time at which the entry command had started. It is set before ready is closed.
 	begun time.Time
 
 	// inputs counts the accepted writes to stdin in the first generation; guarded by inputMu.
