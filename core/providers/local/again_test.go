@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ func runAgain(t *testing.T, variable string, below ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	argv := append(below, os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	argv := slices.Concat(below, []string{os.Args[0], "-test.run=^" + t.Name() + "$", "-test.v"})
 	again := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	again.Env = append(os.Environ(), variable)
 	out, err := again.CombinedOutput()

@@ -236,8 +236,8 @@ func TestKilledSpare(t *testing.T) {
 	readySpare(t, p)
 }
 
-// atStoppedClaim stops the supervisor of a spare, so that it accepts a claim and does not answer. It calls then with the
-// supervisor's process number when a launch has claimed the spare.
+// atStoppedClaim stops the supervisor of a spare, so that it accepts a claim and does not answer. When a launch has
+// claimed the spare, then is called with the supervisor's process number.
 func atStoppedClaim(t *testing.T, p *Provider, id string, then func(pid int)) {
 	t.Helper()
 	process, err := p.store.ReadProcess(id)
