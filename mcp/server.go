@@ -194,7 +194,7 @@ func flushNotes(ctx context.Context, c *tools.Call) {
 	if _, ordered := client.(*transport.Way); ordered {
 		return
 	}
-	c.Progress(ctx, "done")
+	c.SendProgress(ctx, "done")
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	tick := time.NewTicker(200 * time.Microsecond)

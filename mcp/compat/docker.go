@@ -78,7 +78,7 @@ func dockerSandboxTools() []tools.Tool {
 			return commandOf(result), err
 		}),
 		tools.Define(tools.Tool{
-			Name: "save_container_state", Title: "Save a container", OpenWorld: true,
+			Name: "save_container_state", Title: "Save a container", OpenWorld: true, Continues: true,
 			Description: "Save a container's files as an image that other containers can start from.",
 		}, func(ctx context.Context, c *tools.Call, in containerSaveIn) (containerOut, error) {
 			saved, err := tools.Snapshot(ctx, c, tools.SnapshotIn{Sandbox: in.ContainerID, Name: in.Name})

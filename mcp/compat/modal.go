@@ -152,12 +152,14 @@ func mcp4modalTools() []tools.Tool {
 		),
 		tools.Define(tools.Tool{
 			Name: "push_file_to_sandbox", Title: "Push a file", Destructive: true, Idempotent: true,
+			Continues:   true,
 			Description: "Upload a file or directory of the user's machine to a sandbox.",
 		}, func(ctx context.Context, c *tools.Call, in modalPushIn) (tools.TransferOut, error) {
 			return tools.Push(ctx, c, tools.PushIn{Sandbox: in.SandboxID, Local: in.LocalPath, Path: in.SandboxPath})
 		}),
 		tools.Define(tools.Tool{
 			Name: "pull_file_from_sandbox", Title: "Pull a file", Destructive: true, Idempotent: true,
+			Continues:   true,
 			Description: "Download a file or directory of a sandbox to the user's machine. It replaces an existing file.",
 		}, func(ctx context.Context, c *tools.Call, in modalPullIn) (tools.TransferOut, error) {
 			return tools.Pull(

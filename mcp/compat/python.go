@@ -121,6 +121,7 @@ func mcpSandboxTools() []tools.Tool {
 		}),
 		tools.Define(tools.Tool{
 			Name: "upload_file_to_sandbox", Title: "Upload a file", Destructive: true, Idempotent: true,
+			Continues:   true,
 			Description: "Upload a file of the user's machine to a sandbox.",
 		}, func(ctx context.Context, c *tools.Call, in uploadIn) (tools.TransferOut, error) {
 			sb, err := c.Resolve(ctx, in.SandboxID)

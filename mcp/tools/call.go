@@ -35,8 +35,10 @@ type Host struct {
 	Secrets   secrets
 	launched  launched
 	launching launching
-	running   runningExecs
-	pictures  reply.Pictures
+	// continuing has the work of calls that outlasted the soft deadline.
+	continuing continuing
+	running    runningExecs
+	pictures   reply.Pictures
 }
 
 // RunningCommands counts the commands whose output the server holds.
@@ -52,6 +54,8 @@ type Call struct {
 	Request mcp.CallToolRequest
 	// notices are sentences for the user, which the result carries.
 	notices []string
+	// steps has the progress of work that can outlast this call; nil for other work.
+	steps *steps
 
 	mu   sync.Mutex
 	sent int // notifications
@@ -153,8 +157,17 @@ func (c *Call) namePrefix() string {
 	return prefix
 }
 
-// Progress sends the client a progress notification, if the request asked for progress.
+// Progress reports a step of the call's work to the client that waits for it.
 func (c *Call) Progress(ctx context.Context, message string) {
+	if c.steps != nil {
+		c.steps.report(message)
+		return
+	}
+	c.SendProgress(ctx, message)
+}
+
+// SendProgress sends the client a progress notification, if the request asked for progress.
+func (c *Call) SendProgress(ctx context.Context, message string) {
 	meta := c.Request.Params.Meta
 	if meta == nil || meta.ProgressToken == nil {
 		return

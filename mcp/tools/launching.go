@@ -23,42 +23,18 @@ type launching struct {
 
 // pendingLaunch is a launch in progress. It is safe for concurrent use.
 type pendingLaunch struct {
+	steps
+
 	owner, name, provider string
 	started               time.Time
 	cancel                context.CancelFunc
 	done                  chan struct{} // closed when sb and err are known
 	sb                    core.Sandbox
 	err                   error
-
-	mu   sync.Mutex
-	step string
-	// notify sends the progress to the call, until its result ends that.
-	notify func(step string)
-}
-
-// report records the launch's progress.
-func (p *pendingLaunch) report(step string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.step = step
-	if p.notify != nil {
-		p.notify(step)
-	}
-}
-
-// detach ends the progress of the call.
-func (p *pendingLaunch) detach() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.notify = nil
 }
 
 // progress returns the newest step of the launch.
-func (p *pendingLaunch) progress() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return cmp.Or(p.step, "starting")
-}
+func (p *pendingLaunch) progress() string { return cmp.Or(p.latest(), "starting") }
 
 // over reports whether the launch has ended.
 func (p *pendingLaunch) over() bool {
@@ -146,8 +122,8 @@ func (c *Call) background(
 	p := &pendingLaunch{
 		owner: c.Identity.Label(), name: spec.Name, provider: spec.Provider,
 		started: time.Now().UTC(), cancel: cancel, done: make(chan struct{}),
-		notify: func(step string) { c.Progress(ctx, step) },
 	}
+	p.attach(func(step string) { c.Progress(ctx, step) })
 	c.Host.launching.add(p)
 	c.Host.Go(func() {
 		defer cancel()
@@ -166,7 +142,7 @@ func (c *Call) background(
 		cancel()
 		<-p.done
 	case <-deadline.C:
-		p.detach()
+		p.attach(nil)
 		return core.Sandbox{}, p.unavailable()
 	}
 	c.Host.launching.remove(p)

@@ -101,7 +101,7 @@ func lifecycleTools() []Tool {
 	step := func(name, title, description string, destructive bool, do func(context.Context, *Call, string) error) Tool {
 		return Define(Tool{
 			Name: name, Title: title, Description: description, Toolset: setup.Lifecycle, Extra: true, Destructive: destructive,
-			Idempotent: true,
+			Idempotent: true, Continues: true,
 		}, func(ctx context.Context, c *Call, in SandboxIn) (SandboxInfo, error) {
 			return c.after(ctx, in.Sandbox, do)
 		})
@@ -144,11 +144,12 @@ func lifecycleTools() []Tool {
 		}, ListExecs),
 		Define(Tool{
 			Name: "snapshot", Title: "Save a sandbox", Toolset: setup.Lifecycle, Extra: true, OpenWorld: true,
+			Continues:   true,
 			Description: "Save a sandbox's files as a snapshot that others can start from.",
 		}, Snapshot),
 		Define(Tool{
 			Name: "dockerfile", Title: "Write a Dockerfile", Toolset: setup.Lifecycle, Extra: true, ReadOnly: true,
-			Idempotent: true,
+			Idempotent: true, Continues: true,
 			Description: "Write a Dockerfile with the image, the small text files and the successful commands of a sandbox. " +
 				"Comments name other files that differ; \"sb export dockerfile NAME -o DIR\" adds them.",
 		}, Dockerfile),

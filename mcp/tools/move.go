@@ -36,6 +36,7 @@ func (o moveOut) Text() string {
 func moveTools() []Tool {
 	return []Tool{Define(Tool{
 		Name: "sandbox_move", Title: "Move a sandbox", Toolset: setup.State, Extra: true, Destructive: true, OpenWorld: true,
+		Continues: true,
 		Description: "Recreate a sandbox at another provider, with its files. Running processes do not move. The source " +
 			"ends when the copy is complete. The new sandbox stays when this client is gone.",
 	}, move)}

@@ -67,11 +67,11 @@ func (o removedOut) Text() string { return "removed " + o.Removed }
 func stateTools() []Tool {
 	return []Tool{
 		Define(Tool{
-			Name: "sandbox_fork", Title: "Fork a sandbox", Toolset: setup.State, Extra: true,
+			Name: "sandbox_fork", Title: "Fork a sandbox", Toolset: setup.State, Extra: true, Continues: true,
 			Description: "Copy a running sandbox, with its processes and memory.",
 		}, fork),
 		Define(Tool{
-			Name: "checkpoint", Title: "Checkpoint a sandbox", Toolset: setup.State, Extra: true,
+			Name: "checkpoint", Title: "Checkpoint a sandbox", Toolset: setup.State, Extra: true, Continues: true,
 			Description: "Save the memory and files of a running sandbox under a name; sandbox_launch continues from it.",
 		}, checkpoint),
 		Define(Tool{

@@ -20,6 +20,9 @@ type Tool struct {
 	Extra bool
 	// ReadOnly, Destructive, Idempotent and OpenWorld are the four annotations of the protocol.
 	ReadOnly, Destructive, Idempotent, OpenWorld bool
+	// Continues means that a call that outlasts the soft deadline continues without its client. The same call again
+	// returns its result.
+	Continues bool
 
 	In, Out *Schema
 	Run     func(ctx context.Context, c *Call, arguments json.RawMessage) (*mcp.CallToolResult, error)
@@ -43,18 +46,28 @@ func Define[In, Out any](tool Tool, run func(ctx context.Context, c *Call, in In
 		if err := tool.In.Decode(arguments, &in); err != nil {
 			return nil, err
 		}
-		out, err := run(ctx, c, in)
+		work := func(ctx context.Context) (*mcp.CallToolResult, error) {
+			out, err := run(ctx, c, in)
+			if err != nil {
+				return nil, err
+			}
+			result, err := ResultOf(out)
+			if err != nil {
+				return nil, err
+			}
+			for _, notice := range c.notices {
+				result.Content = append(result.Content, mcp.NewTextContent("note: "+notice))
+			}
+			return result, nil
+		}
+		if !tool.Continues {
+			return work(ctx)
+		}
+		canonical, err := json.Marshal(in)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("the arguments cannot be encoded: %w", err)
 		}
-		result, err := ResultOf(out)
-		if err != nil {
-			return nil, err
-		}
-		for _, notice := range c.notices {
-			result.Content = append(result.Content, mcp.NewTextContent("note: "+notice))
-		}
-		return result, nil
+		return c.continued(ctx, tool.Name, string(canonical), work)
 	}
 	return tool
 }

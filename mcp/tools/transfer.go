@@ -55,11 +55,13 @@ func transferTools() []Tool {
 	return []Tool{
 		Define(Tool{
 			Name: "push", Title: "Copy into a sandbox", Toolset: setup.Transfer, Destructive: true, Idempotent: true,
+			Continues: true,
 			Description: "Copy a file or directory of the user's machine into a sandbox. Only directories that the user " +
 				"opened can be read.",
 		}, Push),
 		Define(Tool{
 			Name: "pull", Title: "Copy out of a sandbox", Toolset: setup.Transfer, Destructive: true, Idempotent: true,
+			Continues: true,
 			Description: "Copy a file or directory of a sandbox to the user's machine. Only directories that the user opened " +
 				"can be written.",
 		}, Pull),
