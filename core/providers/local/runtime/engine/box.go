@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,8 +20,8 @@ import (
 	"gvisor.dev/gvisor/runsc/specutils"
 )
 
-// Box is a running sandbox. Its methods are safe for concurrent use. While it is frozen, only Thaw, Stop and Done may
-// be called.
+// Box is a running sandbox. Its methods are safe for concurrent use. While it is frozen, only Thaw, CountFromNow, Stop
+// and Done may be called.
 type Box struct {
 	config    Config
 	runtime   *config.Config
@@ -33,6 +34,8 @@ type Box struct {
 	// calling is held for reading during each call of the container, and for writing while it is destroyed.
 	calling   sync.RWMutex
 	destroyed bool
+
+	uncounted time.Duration // processor time that Usage leaves out
 
 	mu      sync.Mutex
 	stopped bool

@@ -71,8 +71,16 @@ func (b *Box) Usage() (Usage, error) {
 	if u.CPU, err = treeTime(b.SandboxPID()); err != nil {
 		return u, err
 	}
+	u.CPU = max(u.CPU-b.uncounted, 0)
 	u.Disk, err = b.Disk()
 	return u, err
+}
+
+// CountFromNow makes Usage count processor time from now on. No call may be in progress.
+func (b *Box) CountFromNow() error {
+	used, err := treeTime(b.SandboxPID())
+	b.uncounted = used
+	return err
 }
 
 // Disk returns the size of the writable layer on disk, in bytes.

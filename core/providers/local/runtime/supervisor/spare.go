@@ -118,6 +118,9 @@ func (s *Supervisor) become(ctx context.Context, launch socket.Launch) error {
 	s.launch = launch
 	s.mu.Unlock()
 	s.stack.SetPolicy(policy(launch.Spec.Network))
+	if err := s.box.CountFromNow(); err != nil {
+		return err
+	}
 	if err := s.box.Thaw(); err != nil {
 		return err
 	}
