@@ -87,7 +87,7 @@ func TestSpareBecomesSandbox(t *testing.T) {
 	change := func(spec *core.Spec) {
 		spec.Name, spec.Env = "same", map[string]string{"COLOR": "red"}
 		spec.Secrets = []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue("hush")}}
-		spec.Workdir, spec.User, spec.Labels = "/srv/here", "www-data", map[string]string{"team": "a"}
+		spec.Workdir, spec.User, spec.Labels = "/srv/here", "daemon", map[string]string{"team": "a"}
 		spec.Network = core.Network{Mode: core.NetworkAll}
 		spec.Ports = []core.Port{{Sandbox: 8080}}
 		spec.Memory, spec.Processes, spec.OpenFiles, spec.Disk = core.GiB, 64, 128, core.GiB
