@@ -20,15 +20,15 @@ import (
 	"github.com/seed-0724f904/sb/mcp/tools"
 )
 
-// nodeModules returns a directory with the npm packages of the tests: node 22, @modelcontextprotocol/conformance and
-// @modelcontextprotocol/inspector. CI installs it.
+// nodeModules returns a directory with the npm packages of the tests: node 22, and conformance, inspector and sdk of
+// @modelcontextprotocol. CI installs it.
 func nodeModules(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("SB_TEST_NODE_MODULES")
 	if dir == "" {
 		t.Skip(
 			"SB_TEST_NODE_MODULES names no directory: npm i node@22 @modelcontextprotocol/conformance@0.1.16 " +
-				"@modelcontextprotocol/inspector@0.15.0",
+				"@modelcontextprotocol/inspector@0.15.0 @modelcontextprotocol/sdk@1.32.2",
 		)
 	}
 	return dir
@@ -284,7 +284,7 @@ func fixtureTools() []tools.Tool {
 	}
 }
 
-// The inspector's command line lists and calls every tool of the product.
+// The inspector's command line lists and calls tools. Each call starts Node, so TestTypeScriptClient calls the others.
 func TestInspector(t *testing.T) {
 	dir := nodeModules(t)
 	b := newSite(t, setup.Options{Toolsets: []string{setup.All}, HTTP: setup.HTTP{Rate: -1}})
@@ -311,36 +311,74 @@ func TestInspector(t *testing.T) {
 	if len(listed) != len(tools.Catalogue()) {
 		t.Errorf("%d tools are listed, not %d", len(listed), len(tools.Catalogue()))
 	}
+	sb := b.visit(t, "").Launch(args{"persist": true})
+	call := []string{"--method", "tools/call", "--tool-arg", "sandbox=" + sb, "--tool-name"}
+	for _, test := range [][]string{{"exec", "--tool-arg", "command=true"}, {"sandbox_terminate"}} {
+		got := inspect(t, append(call, test...)...)
+		if content, _ := got["content"].([]any); len(content) == 0 || got["isError"] == true {
+			t.Errorf("%v: %v", test, got)
+		}
+	}
+}
+
+// The client of the TypeScript SDK calls every tool of the product. It validates the results against the schemas.
+func TestTypeScriptClient(t *testing.T) {
+	dir := nodeModules(t)
+	b := newSite(t, setup.Options{Toolsets: []string{setup.All}, HTTP: setup.HTTP{Rate: -1}})
 	a := b.visit(t, "")
 	sb := a.Launch(args{"persist": true})
 	a.Call("exec", args{"sandbox": sb, "command": "sleep 600", "background": true})
+	given := args{
+		"sandbox": sb, "command": "true", "exec_id": "1", "wait_seconds": 0, "language": "bash", "code": "true",
+		"path": "/tmp/f", "content": "text", "packages": []string{"x"}, "package": "x", "timeout_seconds": 600,
+		"local_path": "/tmp/x", "name": "made-here", "network": "none", "to": "fake",
+	}
+	type toolCall struct {
+		Name      string `json:"name"`
+		Arguments args   `json:"arguments"`
+	}
+	var calls []toolCall
 	for _, tool := range tools.Catalogue() {
 		if tool.Name == "sandbox_terminate" || tool.Name == "sandbox_launch" {
-			continue // the test calls these once, at the end
+			continue // TestInspector calls the one, and Launch the other
 		}
-		t.Run(tool.Name, func(t *testing.T) {
-			given := []string{"--method", "tools/call", "--tool-name", tool.Name}
-			for name, value := range map[string]string{
-				"sandbox": sb, "command": "true", "exec_id": "1", "wait_seconds": "0", "language": "bash", "code": "true",
-				"path": "/tmp/f", "content": "text",
-				"packages": `["x"]`, "package": "x", "timeout_seconds": "600", "local_path": "/tmp/x", "name": "made-here",
-				"network": "none", "to": "fake",
-			} {
-				if _, known := tool.In.Root.Properties[name]; known {
-					given = append(given, "--tool-arg", name+"="+value)
-				}
+		call := toolCall{tool.Name, args{}}
+		for name, value := range given {
+			if _, known := tool.In.Root.Properties[name]; known {
+				call.Arguments[name] = value
 			}
-			got := inspect(t, given...)
-			content, _ := got["content"].([]any)
-			if len(content) == 0 {
-				t.Errorf("no content: %v", got)
-			}
-			meta, _ := got["_meta"].(map[string]any)
-			problem, _ := meta[tools.FailureKey].(map[string]any)
-			if problem["kind"] == "usage" || problem["kind"] == "internal" {
-				t.Errorf("it failed: %v", got)
-			}
-		})
+		}
+		calls = append(calls, call)
 	}
-	inspect(t, "--method", "tools/call", "--tool-name", "sandbox_terminate", "--tool-arg", "sandbox="+sb)
+	input, err := json.Marshal(calls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := node(ctx, dir, filepath.Join("testdata", "client.mjs"), dir, b.web.URL()+"/mcp")
+	var stderr bytes.Buffer
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(input), &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s%s", err, out, stderr.Bytes())
+	}
+	results := json.NewDecoder(bytes.NewReader(out))
+	for _, call := range calls {
+		var got struct {
+			Thrown  string         `json:"thrown"`
+			Content []any          `json:"content"`
+			Meta    map[string]any `json:"_meta"`
+		}
+		if err := results.Decode(&got); err != nil {
+			t.Fatalf("%s: %v", call.Name, err)
+		}
+		if len(got.Content) == 0 || got.Thrown != "" {
+			t.Errorf("%s: no content: %s", call.Name, got.Thrown)
+		}
+		problem, _ := got.Meta[tools.FailureKey].(map[string]any)
+		if problem["kind"] == "usage" || problem["kind"] == "internal" {
+			t.Errorf("%s failed: %v", call.Name, problem)
+		}
+	}
 }

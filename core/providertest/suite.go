@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 // Opener returns a provider over the same sandboxes at each call. The test closes it.
 type Opener func(t testing.TB) core.Provider
 
-// Run runs the contract.
-func Run(t *testing.T, open Opener) {
+// Run runs the contract, without the named parts, which another run covers.
+func Run(t *testing.T, open Opener, without ...string) {
 	t.Helper()
 	s := &suite{open: open}
 	for _, part := range []struct {
@@ -60,7 +61,9 @@ func Run(t *testing.T, open Opener) {
 		{"Checkpoints", s.checkpoints},
 		{"Denials", s.denials},
 	} {
-		t.Run(part.name, part.test)
+		if !slices.Contains(without, part.name) {
+			t.Run(part.name, part.test)
+		}
 	}
 }
 

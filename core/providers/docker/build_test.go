@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 
 	"github.com/seed-0724f904/sb/core"
@@ -29,9 +30,10 @@ func forgetBuilds(t *testing.T, c *client.Client) {
 				if name == "<none>:<none>" { // another build took its name
 					name = image.ID
 				}
-				if _, err := c.ImageRemove(ctx, name, client.ImageRemoveOptions{}); err != nil {
-					t.Errorf("the image %s: %v", name, err)
-				}
+				eventually(t, "the image "+name+" is removed", func() bool { // Podman releases it late
+					_, err := c.ImageRemove(ctx, name, client.ImageRemoveOptions{})
+					return err == nil || errdefs.IsNotFound(err)
+				})
 			}
 		}
 	})

@@ -506,8 +506,9 @@ func (e containers) start(ctx context.Context, id string, config wire.Config, ke
 // startTries bounds the starts of a container whose first process does not respond.
 const startTries = 3
 
-// tryStart starts a container once. responded is false when the first process wrote nothing, not even an error.
-// Podman's cleanup of a container's previous run comes at any time, even after the preparation of the next run.
+// tryStart starts a container once. responded is false when the first process sent no state. Podman's cleanup of a
+// container's previous run comes at any time, even after the preparation of the next run. The connection then ends,
+// possibly after Podman's own error, which looks like a message of the first process.
 func (e containers) tryStart(
 	ctx context.Context, id string, spec core.Spec, setup []byte, before time.Time,
 ) (responded bool, err error) {
@@ -558,9 +559,8 @@ func (e containers) tryStart(
 				return true, core.Errorf(core.ParseKind(state.Kind), "docker.launch", "", "%s", state.Message).
 					WithHint("%s", state.Hint)
 			}
-			why := tail.String()
-			return why != "", core.Errorf(
-				core.KindInternal, "docker.launch", spec.Name, "the container's first process ended: %s", why,
+			return false, core.Errorf(
+				core.KindInternal, "docker.launch", spec.Name, "the container's first process ended: %s", tail,
 			)
 		case <-look.C:
 			if last, ok := lastState(ctx, e, idOf(id)); ok && last.State == core.StateRunning && !last.Time.Equal(before) {

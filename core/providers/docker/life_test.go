@@ -433,7 +433,7 @@ func TestWatchResumes(t *testing.T) {
 }
 
 // Podman cleans up some time after a stop. That also removes the preparation of a start in the meantime: the attach
-// fails, or the connection ends before the first output.
+// fails, or the connection ends before the first output, with Podman's error or without one.
 func TestStartWhilePodmanClearsUp(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -442,19 +442,26 @@ func TestStartWhilePodmanClearsUp(t *testing.T) {
 		if !direct.engine.Podman {
 			return
 		}
-		for _, lost := range []func(http.ResponseWriter){
-			func(w http.ResponseWriter) {
-				http.Error(w, `{"message":"the container is not initialized"}`, http.StatusInternalServerError)
-			},
-			func(w http.ResponseWriter) {
+		endAfter := func(text string) func(http.ResponseWriter) {
+			return func(w http.ResponseWriter) {
 				conn, _, err := http.NewResponseController(w).Hijack()
 				if err == nil {
-					_, err = io.WriteString(conn, "HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n")
+					_, err = io.WriteString(
+						conn, "HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"+text,
+					)
 				}
 				if err := errors.Join(err, conn.Close()); err != nil {
 					t.Error(err)
 				}
+			}
+		}
+		const podmans = "Error: broken pipe\n"
+		for _, lost := range []func(http.ResponseWriter){
+			func(w http.ResponseWriter) {
+				http.Error(w, `{"message":"the container is not initialized"}`, http.StatusInternalServerError)
 			},
+			endAfter(""),
+			endAfter("\x02\x00\x00\x00\x00\x00\x00" + string(rune(len(podmans))) + podmans),
 		} {
 			if err := direct.Stop(t.Context(), sb.ID, time.Second); err != nil {
 				t.Fatal(err)

@@ -52,7 +52,7 @@ func eachEngine(t *testing.T, test func(*testing.T, testEngine)) {
 func (e testEngine) open(t testing.TB, change func(*Options)) *Provider {
 	t.Helper()
 	opts := Options{
-		Host: e.host, Image: testImage, Guest: guestProgram(), LogLimit: core.MiB,
+		Host: e.host, Image: testImage, Guest: guestProgram(), LogLimit: core.MiB, CacheDir: os.Getenv(cacheEnv),
 		LookupEnv: func(string) (string, bool) { return "", false },
 	}
 	if change != nil {

@@ -98,7 +98,8 @@ func TestDiskFillsUp(t *testing.T) {
 			freed("a build of a "+step, err)
 		}
 		sb := launched(t, p, withData(false))
-		const fill = "head -c 20000000 /dev/urandom > /data/noise; echo $?; rm /data/noise; echo on > /data/on; cat /data/on"
+		const fill = "exec 2>&1; head -c 20000000 /dev/urandom > /data/noise; echo $?; rm /data/noise; " +
+			"echo on > /data/on; cat /data/on"
 		out := output(t, p, sb.ID, fill)
 		if !strings.Contains(out, "1\non\n") {
 			t.Errorf("a full volume: %q", out)
