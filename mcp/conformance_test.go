@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,31 +14,10 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/mcp/setup"
 	"github.com/seed-0724f904/sb/mcp/tools"
 )
-
-// nodeModules returns a directory with the npm packages of the tests: node 22, and conformance, inspector and sdk of
-// @modelcontextprotocol. CI installs it.
-func nodeModules(t *testing.T) string {
-	t.Helper()
-	dir := os.Getenv("SB_TEST_NODE_MODULES")
-	if dir == "" {
-		t.Skip(
-			"SB_TEST_NODE_MODULES names no directory: npm i node@22 @modelcontextprotocol/conformance@0.1.16 " +
-				"@modelcontextprotocol/inspector@0.15.0 @modelcontextprotocol/sdk@1.32.2",
-		)
-	}
-	return dir
-}
-
-// node runs a program of npm.
-func node(ctx context.Context, dir string, arguments ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, filepath.Join(dir, "node", "bin", "node"), arguments...)
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "node", "bin")+":"+os.Getenv("PATH"))
-	cmd.WaitDelay = time.Second
-	return cmd
-}
 
 // scenarios are all server scenarios of the suite. According to docs/mcp.md, all are applicable.
 func scenarios() []string {
@@ -61,9 +38,9 @@ func scenarios() []string {
 // Runs the public conformance suite against the product's adapter and HTTP stack, with the tools, resources and prompts
 // that the suite needs.
 func TestConformance(t *testing.T) {
-	dir := nodeModules(t)
+	dir := programtest.NodeModules(t)
 	program := filepath.Join(dir, "@modelcontextprotocol", "conformance", "dist", "index.js")
-	out, err := node(t.Context(), dir, program, "list", "--server").Output()
+	out, err := programtest.Node(t.Context(), dir, program, "list", "--server").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +64,7 @@ func TestConformance(t *testing.T) {
 		t.Run(scenario, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			cmd := node(ctx, dir, program, "server", "--url", s.web.URL()+"/mcp", "--scenario", scenario)
+			cmd := programtest.Node(ctx, dir, program, "server", "--url", s.web.URL()+"/mcp", "--scenario", scenario)
 			cmd.Dir = t.TempDir()
 			if out, err := cmd.CombinedOutput(); err != nil || bytes.Contains(out, []byte("FAILURE")) {
 				t.Errorf("%v\n%s", err, out)
@@ -286,7 +263,7 @@ func fixtureTools() []tools.Tool {
 
 // The inspector's command line lists and calls tools. Each call starts Node, so TestTypeScriptClient calls the others.
 func TestInspector(t *testing.T) {
-	dir := nodeModules(t)
+	dir := programtest.NodeModules(t)
 	b := newSite(t, setup.Options{Toolsets: []string{setup.All}, HTTP: setup.HTTP{Rate: -1}})
 	inspect := func(t *testing.T, arguments ...string) map[string]any {
 		t.Helper()
@@ -294,7 +271,7 @@ func TestInspector(t *testing.T) {
 		defer cancel()
 		program := filepath.Join(dir, "@modelcontextprotocol", "inspector", "cli", "build", "cli.js")
 		var stderr bytes.Buffer
-		cmd := node(ctx, dir, append([]string{program, "--cli", b.web.URL() +
+		cmd := programtest.Node(ctx, dir, append([]string{program, "--cli", b.web.URL() +
 			"/mcp", "--transport", "http"}, arguments...)...)
 		cmd.Stderr = &stderr
 		out, err := cmd.Output()
@@ -323,7 +300,7 @@ func TestInspector(t *testing.T) {
 
 // The client of the TypeScript SDK calls every tool of the product. It validates the results against the schemas.
 func TestTypeScriptClient(t *testing.T) {
-	dir := nodeModules(t)
+	dir := programtest.NodeModules(t)
 	b := newSite(t, setup.Options{Toolsets: []string{setup.All}, HTTP: setup.HTTP{Rate: -1}})
 	a := b.visit(t, "")
 	sb := a.Launch(args{"persist": true})
@@ -356,7 +333,7 @@ func TestTypeScriptClient(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := node(ctx, dir, filepath.Join("testdata", "client.mjs"), dir, b.web.URL()+"/mcp")
+	cmd := programtest.Node(ctx, dir, filepath.Join("testdata", "client.mjs"), dir, b.web.URL()+"/mcp")
 	var stderr bytes.Buffer
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(input), &stderr
 	out, err := cmd.Output()

@@ -1,3 +1,3 @@
-// Package programtest builds sb's programs for tests that start them. It imports the standard library only. Start with
-// With, for TestMain.
+// Package programtest builds sb's programs for tests that start them, and finds those of npm. It imports the standard
+// library only. Start with With, for TestMain.
 package programtest

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -14,8 +13,8 @@ import (
 // Opener returns a provider over the same sandboxes at each call. The test closes it.
 type Opener func(t testing.TB) core.Provider
 
-// Run runs the contract, without the named parts, which another run covers.
-func Run(t *testing.T, open Opener, without ...string) {
+// Run runs the contract.
+func Run(t *testing.T, open Opener) {
 	t.Helper()
 	s := &suite{open: open}
 	for _, part := range []struct {
@@ -50,7 +49,6 @@ func Run(t *testing.T, open Opener, without ...string) {
 		{"AppStore", s.appStore},
 		{"EnvironmentStore", s.environmentStore},
 		{"Snapshots", s.snapshots},
-		{"Diff", s.diff},
 		{"NetworkUpdate", s.networkUpdate},
 		{"NetworkInternal", s.networkInternal},
 		{"Tunnels", s.tunnels},
@@ -61,9 +59,7 @@ func Run(t *testing.T, open Opener, without ...string) {
 		{"Checkpoints", s.checkpoints},
 		{"Denials", s.denials},
 	} {
-		if !slices.Contains(without, part.name) {
-			t.Run(part.name, part.test)
-		}
+		t.Run(part.name, part.test)
 	}
 }
 

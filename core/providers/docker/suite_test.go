@@ -95,6 +95,13 @@ func TestContract(t *testing.T) {
 	})
 }
 
+func TestContractDiff(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		providertest.RunDiff(t, e.opener())
+	})
+}
+
 // The image of the tests has no interpreter.
 func TestCodeSessions(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {

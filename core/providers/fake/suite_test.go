@@ -19,6 +19,12 @@ func TestContract(t *testing.T) {
 	providertest.Run(t, func(testing.TB) core.Provider { return p })
 }
 
+func TestContractDiff(t *testing.T) {
+	p := fake.New(fake.Options{})
+	t.Cleanup(p.Shutdown)
+	providertest.RunDiff(t, func(testing.TB) core.Provider { return p })
+}
+
 func TestKeeperContract(t *testing.T) {
 	t.Setenv("SB_SUITE_SECRET", "the host's")
 	k := fake.NewKeeper(fake.Options{}, fake.KeeperOptions{})

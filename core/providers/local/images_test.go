@@ -42,10 +42,12 @@ func TestContractFromImage(t *testing.T) {
 	t.Setenv("SB_SUITE_SECRET", "the host's")
 	open := opener(t, nil)
 	ref := busyboxImage(t, nil)
-	providertest.Run(t, func(tb testing.TB) core.Provider {
+	from := func(tb testing.TB) core.Provider {
 		tb.Helper()
 		return fromImage{opened(tb, open), ref}
-	})
+	}
+	providertest.Run(t, from)
+	providertest.RunDiff(t, from)
 }
 
 func opened(tb testing.TB, open providertest.Opener) *Provider {

@@ -50,6 +50,8 @@ func TestContract(t *testing.T) {
 	providertest.Run(t, opener(t, nil))
 }
 
+func TestContractDiff(t *testing.T) { providertest.RunDiff(t, opener(t, nil)) }
+
 func TestCodeSessions(t *testing.T) { providertest.RunCode(t, opener(t, nil)) }
 
 func BenchmarkContract(b *testing.B) { providertest.Bench(b, opener(b, nil)) }
