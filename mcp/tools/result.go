@@ -56,6 +56,10 @@ func (r ExecResult) Text() string {
 	switch {
 	case r.Running:
 		fmt.Fprintf(&b, "running (exec_id %s, sandbox %s)\n", r.Exec, r.Sandbox)
+	case r.TimedOut:
+		fmt.Fprintf(
+			&b, "timed out after %gs: exit code %d (exec_id %s, sandbox %s)\n", r.Seconds, codeTimeout, r.Exec, r.Sandbox,
+		)
 	case r.ExitCode != nil:
 		fmt.Fprintf(&b, "exit code %d (exec_id %s, sandbox %s, %gs)\n", *r.ExitCode, r.Exec, r.Sandbox, r.Seconds)
 	default:
