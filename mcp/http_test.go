@@ -324,7 +324,7 @@ func TestCrossKeyAccessIsRefused(t *testing.T) {
 	for _, ref := range []string{sb, name, "private", "fake/" + sb, "fake/" + name, sb[:6], "fake/" + sb[:6]} {
 		for tool, arguments := range map[string]args{
 			"exec": {"command": "cat /tmp/f"}, "exec_wait": {"exec_id": exec}, "exec_kill": {"exec_id": exec},
-			"file_read":  {"path": "/tmp/f"},
+			"file_read": {"path": "/tmp/f"}, "file_edit": {"path": "/tmp/f", "edits": []args{{"old": "alice", "new": "x"}}},
 			"file_write": {"path": "/tmp/f", "content": "x"}, "file_list": {"path": "/"}, "file_remove": {"path": "/tmp/f"},
 			"sandbox_list":      {},
 			"sandbox_terminate": {}, "run_code": {"language": "bash", "code": "x"},

@@ -77,7 +77,7 @@ func TestResources(t *testing.T) {
 }
 
 func TestFiles(t *testing.T) {
-	a := newBench(t, setup.Options{}).connect(t)
+	a := newBench(t, setup.Options{Toolsets: []string{setup.Default, setup.Files}}).connect(t)
 	sb := a.Launch(nil)
 	checkOutput(
 		t, "file_write", a.Call("file_write", args{"sandbox": sb, "path": "/tmp/new/dir/f", "content": "one\ntwo\n"}),

@@ -37,6 +37,7 @@ type Host struct {
 	launching launching
 	// continuing has the work of calls that outlasted the soft deadline.
 	continuing continuing
+	editing    editing
 	running    runningExecs
 	pictures   reply.Pictures
 }

@@ -161,11 +161,15 @@ func fileTools() []Tool {
 			Description: "Create or replace a file of a sandbox, atomically.",
 		}, WriteFile),
 		Define(Tool{
+			Name: "file_edit", Title: "Edit a file", Toolset: setup.Files, Destructive: true,
+			Description: "Replace texts in a file of a sandbox, and return the diff.",
+		}, EditFile),
+		Define(Tool{
 			Name: "file_list", Title: "List files", Toolset: setup.Files, ReadOnly: true, Idempotent: true,
 			Description: "List a directory of a sandbox, or describe one file.",
 		}, ListFiles),
 		Define(Tool{
-			Name: "file_remove", Title: "Remove a file", Toolset: setup.Files, Destructive: true,
+			Name: "file_remove", Title: "Remove a file", Toolset: setup.Files, Extra: true, Destructive: true,
 			Description: "Remove a file or directory of a sandbox.",
 		}, RemoveFile),
 		Define(Tool{
