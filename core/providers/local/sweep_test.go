@@ -68,7 +68,7 @@ func TestNoLeftoversDuringLaunches(t *testing.T) {
 				return true
 			}), p.forget(t.Context(), brief, "brief"), lock.Close())
 	})
-	for range 100 {
+	for range 50 {
 		if leftovers, err := p.Leftovers(t.Context()); err != nil || len(leftovers) != 0 {
 			t.Fatalf("left over: %+v, %v", leftovers, err)
 		}
