@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -141,5 +142,25 @@ func TestLogFile(t *testing.T) {
 	}
 	if !found || server.stderr.String() != "" {
 		t.Errorf("the log lacks the call, or stderr has output: %s%s", text, server.stderr)
+	}
+}
+
+// The tools of a selection are printed with their sizes, and nothing is served.
+func TestListOfTools(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	for arguments, want := range map[string]string{
+		"--toolsets files":     `(?s)file_edit +files +\d+ +yes +Edit a file\n.*\ntotal +. +\d+ `,
+		"--read-only --json":   `^\[\n +\{\n +"name": "sandbox_list",`,
+		"--tools nosuch":       `there is no tool "nosuch"`,
+		"--compat mcp-sandbox": `create_sandbox`,
+	} {
+		out := h.sb(append([]string{"mcp", "--list-tools"}, strings.Fields(arguments)...)...)
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("%s: %s", arguments, out)
+		}
+	}
+	if out := h.sb("mcp", "--json"); !strings.Contains(out, "needs --list-tools") {
+		t.Errorf("--json alone: %s", out)
 	}
 }

@@ -24,5 +24,6 @@ func main() {
 		Signals:   commands.NotifySignals(),
 		Build:     commands.Build{Version: version, Commit: commit, Date: date},
 		ServeMCP:  mcp.Serve,
+		ListTools: mcp.ListTools,
 	}, os.Args[1:]))
 }

@@ -6,10 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
@@ -21,6 +23,8 @@ type MCPOptions struct {
 	LogFile  string
 	LogLevel string
 	LogJSON  bool
+	// ListTools prints the tools instead of serving them, as a table or as JSON.
+	ListTools, JSON bool
 }
 
 // NewMCP makes "sb mcp".
@@ -35,13 +39,16 @@ func NewMCP(app *cli.App) *cobra.Command {
 			"clients, and each request needs a key.",
 		Example: "  sb mcp\n" +
 			"  sb mcp --toolsets default,lifecycle --allow-path ~/project\n" +
-			"  sb mcp --read-only\n" +
+			"  sb mcp --read-only --list-tools\n" +
 			"  sb mcp --transport streamable-http --port 8000\n" +
 			"  sb mcp --images python:3.12 --gpus none --max-timeout 1h --max-sandboxes 3",
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := flags.apply(cmd, opts); err != nil {
 				return err
+			}
+			if opts.JSON && !opts.ListTools {
+				return cli.Usagef(cmd, "--json needs --list-tools")
 			}
 			return runMCP(cmd.Context(), opts)
 		},
@@ -56,6 +63,9 @@ func runMCP(ctx context.Context, opts *MCPOptions) (err error) {
 	if app.ServeMCP == nil {
 		return becomeMCP(app)
 	}
+	if opts.ListTools {
+		return listTools(opts)
+	}
 	service, err := app.Service()
 	if err != nil {
 		return err
@@ -69,6 +79,29 @@ func runMCP(ctx context.Context, opts *MCPOptions) (err error) {
 	run.Service, run.Log, run.Version = service, log, app.Build.Complete().Version
 	run.In, run.Out, run.Err = app.Streams.In, app.Streams.Out, app.Streams.Err
 	return app.ServeMCP(ctx, run)
+}
+
+// listTools prints the tools that the server would serve.
+func listTools(opts *MCPOptions) error {
+	list, err := opts.App.ListTools(opts.Run.Options)
+	if err != nil {
+		return err
+	}
+	if opts.JSON {
+		return output.List(opts.App.Streams.Out, list)
+	}
+	table := opts.App.Table("TOOL", "TOOLSET", "TOKENS", "CHANGES", "TITLE")
+	tokens := 0
+	for _, tool := range list {
+		changes := "yes"
+		if tool.ReadOnly {
+			changes = "no"
+		}
+		table.Row(tool.Name, tool.Toolset, strconv.Itoa(tool.Tokens), changes, tool.Title)
+		tokens += tool.Tokens
+	}
+	table.Row("total", "", strconv.Itoa(tokens), "", "")
+	return table.Write(opts.App.Streams.Out)
 }
 
 // becomeMCP replaces this process by sb-mcp. The protocol's packages take longer to start than most commands run, so sb

@@ -40,6 +40,8 @@ func (f *mcpFlags) Register(app *cli.App, cmd *cobra.Command, opts *MCPOptions) 
 	)
 	flags.StringSliceVar(&server.Tools, "tools", nil, "serve these additional `TOOLS`")
 	flags.BoolVar(&server.ReadOnly, "read-only", false, "serve no tool that changes anything")
+	flags.BoolVar(&opts.ListTools, "list-tools", false, "print the tools with their sizes in tokens, and serve nothing")
+	cli.JSONFlag(cmd, &opts.JSON, "name, title, toolset, read_only, tokens; with --list-tools")
 	flags.StringVar(
 		&server.Compat, "compat", "",
 		"serve the tool names and parameters of another `SYSTEM` instead: mcp4modal, docker-sandbox-server, mcp-sandbox, "+

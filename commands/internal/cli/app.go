@@ -29,9 +29,10 @@ type App struct {
 	Paths      func() (configs.Paths, error)
 	Config     func() (configs.Loaded, error)
 	Service    func() (*service.Service, error)
-	// Become and ServeMCP are as in Process.
-	Become   func(program string) error
-	ServeMCP setup.Serve
+	// Become, ServeMCP and ListTools are as in Process.
+	Become    func(program string) error
+	ServeMCP  setup.Serve
+	ListTools setup.ListTools
 }
 
 // Table makes a table for stdout.
@@ -51,7 +52,7 @@ func NewApp(process Process) (app *App, closeApp func()) {
 	app = &App{
 		Streams: process.Streams, Signals: process.Signals, Build: process.Build,
 		LookupEnv: process.LookupEnv, Now: time.Now, Actor: actor,
-		Become: process.Become, ServeMCP: process.ServeMCP,
+		Become: process.Become, ServeMCP: process.ServeMCP, ListTools: process.ListTools,
 	}
 	app.Paths = sync.OnceValues(func() (configs.Paths, error) {
 		paths, err := configs.FindPaths(app.LookupEnv)
@@ -99,6 +100,8 @@ type Process struct {
 	Become func(program string) error
 	// ServeMCP serves the Model Context Protocol. If it is nil, becomeMCP replaces the process instead.
 	ServeMCP setup.Serve
+	// ListTools lists the tools that ServeMCP serves. It is nil if ServeMCP is.
+	ListTools setup.ListTools
 }
 
 func openService(app *App) (*service.Service, error) {
