@@ -268,3 +268,61 @@ func TestPicturesAreBounded(t *testing.T) {
 		t.Errorf("its size is %dx%d, %v", config.Width, config.Height, err)
 	}
 }
+
+// Lines have numbers, and a file that is read by lines is complete.
+func TestLinesOfAFile(t *testing.T) {
+	a := newBench(t, setup.Options{}).connect(t)
+	sb := a.Launch(nil)
+	read := func(line, budget int) map[string]any {
+		t.Helper()
+		return a.Call("file_read", args{"sandbox": sb, "path": "/tmp/f", "line": line, "max_output": budget})
+	}
+	var text, want strings.Builder
+	for n := range 300 {
+		line := strings.Repeat("ü", n%40)
+		fmt.Fprintf(&text, "%s\n", line)
+		fmt.Fprintf(&want, "%d\t%s\n", n+1, line)
+	}
+	a.put(sb, "/tmp/f", []byte(text.String()))
+	got, line := "", 1.0
+	for more, calls := true, 0; more && calls < 300; calls++ {
+		part := read(int(line), 200)
+		content, _ := part["content"].(string)
+		if len([]rune(content)) > 200 || part["size"] != float64(text.Len()) {
+			t.Fatalf("%d characters of %v bytes", len([]rune(content)), part["size"])
+		}
+		got += content
+		line, more = part["next_line"].(float64)
+	}
+	if got != want.String() {
+		t.Errorf("the lines are %q", got)
+	}
+	if content := read(299, 8000)["content"]; content != "299\t"+strings.Repeat("ü", 18)+"\n300\t"+strings.Repeat("ü", 19)+"\n" {
+		t.Errorf("the last lines are %q", content)
+	}
+	for arguments, why := range map[*args]string{
+		{"line": 302}: "which has 300 lines", {"line": -1}: "from 1", {"line": 1, "offset": 1}: "without offset",
+		{"line": 1, "base64": true}: "without offset and base64",
+	} {
+		(*arguments)["sandbox"], (*arguments)["path"] = sb, "/tmp/f"
+		if text := a.fails(core.KindUsage, "file_read", *arguments); !strings.Contains(text, why) {
+			t.Errorf("%v: %s", *arguments, text)
+		}
+	}
+	a.put(sb, "/tmp/f", []byte("short\n"+strings.Repeat("x", 1<<20)+"\nlast"))
+	content, _ := read(2, 200)["content"].(string)
+	if len(content) > 260 || !strings.Contains(content, " [... the line has 1048576 bytes ...]\n") {
+		t.Errorf("a long line: %q", content)
+	}
+	if content := read(3, 200)["content"]; content != "3\tlast\n" {
+		t.Errorf("after a long line: %q", content)
+	}
+	a.put(sb, "/tmp/f", nil)
+	if empty := read(1, 200); empty["content"] != "" || empty["size"] != 0.0 {
+		t.Errorf("an empty file: %v", empty)
+	}
+	a.put(sb, "/tmp/f", bytes.Repeat([]byte{0, 255, 1}, 1000))
+	if binary := read(1, 200); binary["encoding"] != "none" || binary["content"] != "" {
+		t.Errorf("a binary file: %v", binary)
+	}
+}

@@ -26,6 +26,7 @@ type ReadIn struct {
 	Sandbox string `json:"sandbox" jsonschema:"id or name"`
 	Path    string `json:"path"`
 	Offset  int64  `json:"offset,omitempty" jsonschema:"first byte"`
+	Line    int    `json:"line,omitempty" jsonschema:"first line, from 1; the lines have numbers"`
 	Budget  int    `json:"max_output,omitempty" jsonschema:"characters in the reply"`
 	Base64  bool   `json:"base64,omitempty" jsonschema:"return the bytes as base64; without it binary files are only described"`
 }
@@ -38,6 +39,7 @@ type ReadOut struct {
 	Content  string `json:"content"`
 	// NextOffset is where the next call continues.
 	NextOffset int64  `json:"next_offset,omitempty" jsonschema:"offset of what did not fit; left out when all did"`
+	NextLine   int    `json:"next_line,omitempty" jsonschema:"line of what did not fit"`
 	MIMEType   string `json:"mime_type"`
 	URI        string `json:"uri" jsonschema:"resource with the whole file"`
 	Redacted   bool   `json:"redacted,omitempty" jsonschema:"values of secrets were taken out of the content"`
@@ -62,6 +64,9 @@ func (o ReadOut) Text() string {
 	text := o.Content
 	if o.Replaced > 0 {
 		text += reply.ReplacedNote(o.Replaced)
+	}
+	if o.NextLine > 0 {
+		text += fmt.Sprintf("[... continue with line %d ...]", o.NextLine)
 	}
 	if o.NextOffset > 0 {
 		text += fmt.Sprintf("\n[... %d more bytes; continue with offset %d ...]", o.Size-o.NextOffset, o.NextOffset)
@@ -223,8 +228,11 @@ func (c *Call) readFile(ctx context.Context, sb core.Sandbox, in ReadIn) (ReadOu
 	sniff = sniff[:n]
 	out.MIMEType = reply.MimeOf(name, sniff)
 	whole := io.MultiReader(bytes.NewReader(sniff), content)
-	if in.Offset == 0 && !in.Base64 && reply.IsPicture(out.MIMEType) {
+	if in.Offset == 0 && in.Line == 0 && !in.Base64 && reply.IsPicture(out.MIMEType) {
 		return out, c.readPicture(&out, whole)
+	}
+	if in.Line != 0 {
+		return out, c.readLines(ctx, sb, in, &out, whole)
 	}
 	return out, c.readRange(ctx, sb, in, &out, whole)
 }
