@@ -33,7 +33,7 @@ type CodeIn struct {
 
 func codeTool() Tool {
 	return Define(Tool{
-		Name: "run_code", Title: "Run code", Toolset: setup.Exec, Destructive: true, OpenWorld: true,
+		Name: "run_code", Title: "Run code", Toolset: setup.Exec, Destructive: true, OpenWorld: true, LikeExec: true,
 		Description: "Run Python, JavaScript (Node.js) or bash and return its output. With a session, variables and " +
 			"imports stay for the next run; without one, each run is a new process.",
 	}, RunCode)

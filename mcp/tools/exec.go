@@ -50,12 +50,12 @@ func execTools() []Tool {
 				"its result has running: true, and exec_wait reads the rest.",
 		}, RunExec),
 		Define(Tool{
-			Name: "exec_wait", Title: "Wait for a command", Toolset: setup.Exec, OpenWorld: true,
+			Name: "exec_wait", Title: "Wait for a command", Toolset: setup.Exec, OpenWorld: true, LikeExec: true,
 			Description: "Wait for a command, read its output and result, or send it input. Works after a restart of the " +
 				"server, and for commands that others started.",
 		}, waitExec),
 		Define(Tool{
-			Name: "exec_kill", Title: "End a command", Toolset: setup.Exec, Destructive: true, Idempotent: true,
+			Name: "exec_kill", Title: "End a command", Toolset: setup.Exec, Destructive: true, Idempotent: true, LikeExec: true,
 			Description: "Send a signal to a running command and report the result.",
 		}, killExec),
 		codeTool(),

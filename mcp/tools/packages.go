@@ -44,6 +44,7 @@ func packageTools() []Tool {
 	return []Tool{
 		Define(Tool{
 			Name: "packages_install", Title: "Install packages", Toolset: setup.Packages, OpenWorld: true, Idempotent: true,
+			LikeExec: true,
 			Description: "Install packages in a running sandbox with pip, npm or apt. A long installation keeps running; " +
 				"exec_wait reads the rest. The sandbox needs a network.",
 		}, Install),

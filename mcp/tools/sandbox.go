@@ -18,13 +18,13 @@ import (
 // LaunchIn is the input of sandbox_launch. The tag spec names the spec field that an argument sets. The argument has
 // that field's description, unless the tag jsonschema has another.
 type LaunchIn struct {
-	Name       string            `json:"name,omitempty" spec:"name"`
-	Provider   string            `json:"provider,omitempty" spec:"provider" jsonschema:"where it runs: auto, local, docker, modal; auto takes the first that supports the request"`
-	Image      string            `json:"image,omitempty" spec:"image"`
-	Pull       string            `json:"pull,omitempty" spec:"pull"`
-	Template   string            `json:"template,omitempty" spec:"template"`
-	Snapshot   string            `json:"snapshot,omitempty" spec:"snapshot"`
-	Checkpoint string            `json:"checkpoint,omitempty" spec:"checkpoint"`
+	Name       string            `json:"name,omitempty" spec:"name" jsonschema:"unique among live sandboxes"`
+	Provider   string            `json:"provider,omitempty" spec:"provider" jsonschema:"auto, local, docker or modal; auto takes the first that supports the request"`
+	Image      string            `json:"image,omitempty" spec:"image" jsonschema:"such as python:3.12; host is the programs of this machine"`
+	Pull       string            `json:"pull,omitempty" spec:"pull" jsonschema:"when to download the image"`
+	Template   string            `json:"template,omitempty" spec:"template" jsonschema:"name"`
+	Snapshot   string            `json:"snapshot,omitempty" spec:"snapshot" jsonschema:"id"`
+	Checkpoint string            `json:"checkpoint,omitempty" spec:"checkpoint" jsonschema:"name; its memory is restored, and other options change its settings"`
 	Python     string            `json:"python_version,omitempty" spec:"python"`
 	Pip        []string          `json:"pip,omitempty" spec:"pip"`
 	Apt        []string          `json:"apt,omitempty" spec:"apt"`
@@ -32,8 +32,8 @@ type LaunchIn struct {
 	Memory     string            `json:"memory,omitempty" spec:"memory"`
 	GPU        string            `json:"gpu,omitempty" spec:"gpu" jsonschema:"TYPE or TYPE:COUNT: T4, L4, A10G, A100-40GB, A100-80GB, L40S, H100, H200, B200. It costs money"`
 	Timeout    int               `json:"timeout_seconds,omitempty" jsonschema:"it ends that long after its launch"`
-	MaxCost    float64           `json:"max_cost,omitempty" spec:"max_cost"`
-	Workdir    string            `json:"workdir,omitempty" spec:"workdir"`
+	MaxCost    float64           `json:"max_cost,omitempty" spec:"max_cost" jsonschema:"end it before it has cost more than that, in the provider's currency"`
+	Workdir    string            `json:"workdir,omitempty" spec:"workdir" jsonschema:"directory in which commands start"`
 	Env        map[string]string `json:"env,omitempty" spec:"env"`
 	Secrets    map[string]string `json:"secrets,omitempty" spec:"secrets"`
 	SecretRefs []string          `json:"secret_names,omitempty" jsonschema:"secrets that the provider keeps, by name"`

@@ -23,6 +23,9 @@ type Tool struct {
 	// Continues means that a call that outlasts the soft deadline continues without its client. The same call again
 	// returns its result.
 	Continues bool
+	// LikeExec means that the result has the form of exec's. The list then has no output schema for it, since a model
+	// pays for each.
+	LikeExec bool
 
 	In, Out *Schema
 	Run     func(ctx context.Context, c *Call, arguments json.RawMessage) (*mcp.CallToolResult, error)
@@ -93,12 +96,15 @@ func ResultOf(out any) (*mcp.CallToolResult, error) {
 
 // Definition returns the tool's entry in tools/list.
 func (t Tool) Definition() mcp.Tool {
-	return mcp.Tool{
-		Name: t.Name, Title: t.Title, Description: t.Description,
-		RawInputSchema: t.In.Encoded, RawOutputSchema: t.Out.Encoded,
+	definition := mcp.Tool{
+		Name: t.Name, Title: t.Title, Description: t.Description, RawInputSchema: t.In.Encoded,
 		Annotations: mcp.ToolAnnotation{
-			Title: t.Title, ReadOnlyHint: &t.ReadOnly, DestructiveHint: &t.Destructive,
+			Title: t.Title, ReadOnlyHint: &t.ReadOnly, DestructiveHint: &t.Destructive, // clients of 2025-03-26 show this title
 			IdempotentHint: &t.Idempotent, OpenWorldHint: &t.OpenWorld,
 		},
 	}
+	if !t.LikeExec {
+		definition.RawOutputSchema = t.Out.Encoded
+	}
+	return definition
 }
