@@ -357,8 +357,9 @@ func TestContractWithSpares(t *testing.T) {
 	if !ok {
 		t.Fatal("not the local provider")
 	}
-	within(t, "the last spare has ended", func() bool {
+	within(t, "the last spare has ended and its directory is gone", func() bool {
 		left, err := p.store.Spares()
-		return err == nil && len(left) == 0
+		dirs, dirsErr := p.store.IDs()
+		return errors.Join(err, dirsErr) == nil && len(left)+len(dirs) == 0
 	})
 }
