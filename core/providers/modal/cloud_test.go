@@ -91,7 +91,7 @@ func TestFirstGeneration(t *testing.T) {
 		_, records := logged(t, p, id, core.LogOptions{Tail: -1})
 		return len(records) == 2
 	})
-	shell(t, p, id, "touch /tmp/go")
+	finish(t, p, id, "/tmp/go")
 	_, records := logged(t, p, id, core.LogOptions{Tail: -1, Follow: true})
 	var out, complaints string
 	for _, r := range records {

@@ -27,7 +27,7 @@ func TestOperationsOnEndedSandbox(t *testing.T) {
 	s.Command = []string{"sh", "-c", "while ! test -e /tmp/go; do sleep 0.05; done"}
 	s.Modal = modalspec.Section{MemorySnapshot: true}.JSON()
 	sb := launched(t, p, s)
-	shell(t, p, sb.ID, "touch /tmp/go")
+	finish(t, p, sb.ID, "/tmp/go")
 	if _, err := p.WaitSandbox(providertest.Patient(t), sb.ID); err != nil {
 		t.Fatal(err)
 	}

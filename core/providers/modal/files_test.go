@@ -39,6 +39,17 @@ func shell(t *testing.T, p core.Provider, id, script string) string {
 	return out.String()
 }
 
+// finish creates the file that the entry command of a sandbox waits for. The entry command then ends the sandbox, which
+// can kill touch before touch itself exits, so only the end of the sandbox shows that it worked.
+func finish(t *testing.T, p core.Provider, id, path string) {
+	t.Helper()
+	if process, err := p.Exec(t.Context(), id, core.ExecSpec{Command: []string{"touch", path}}); err == nil {
+		_ = process.Close()
+	} else if !errors.Is(err, core.KindConflict) {
+		t.Fatal(err)
+	}
+}
+
 // A rewritten file keeps its mode, and a link to it stays a link. Stat returns the owner as numbers.
 func TestFileDetails(t *testing.T) {
 	p := modal.New(newRig(t, nil).opts)

@@ -134,7 +134,7 @@ func TestLogsArePausedInTheMiddle(t *testing.T) {
 			shell(t, p, id, "touch /tmp/over")
 			read("a command that is followed", core.LogOptions{Tail: -1, Exec: exec.ID(), Follow: true})
 			read("a command that has ended", core.LogOptions{Tail: -1, Exec: exec.ID()})
-			shell(t, p, id, "touch /tmp/end")
+			finish(t, p, id, "/tmp/end")
 			read("an entry command that is followed", core.LogOptions{Tail: -1, Follow: true})
 			if _, err := p.WaitSandbox(providertest.Patient(t), id); err != nil {
 				t.Fatal(err)
