@@ -30,6 +30,10 @@ func (p *Provider) Launch(
 	if err := p.checkVolumes(spec); err != nil {
 		return core.Sandbox{}, err
 	}
+	// record checks the name again. Here a conflict costs no download and no spare.
+	if sb, err := p.FindName(ctx, spec.Name); err == nil && sb.State.Live() {
+		return core.Sandbox{}, nameConflict(spec.Name)
+	}
 	// The download comes first, because it may take long or fail.
 	root, err := p.rootOf(ctx, spec, progress)
 	if err != nil {
@@ -117,10 +121,7 @@ func (p *Provider) record(request socket.Launch) error {
 		return err == nil && sb.State.Live()
 	})
 	if errors.Is(err, fs.ErrExist) {
-		return core.Errorf(
-			core.KindConflict, "local.launch", request.Spec.Name, "there is a sandbox %q already", request.Spec.Name,
-		).
-			WithHint("choose another name, or end that one: sb terminate %s", request.Spec.Name)
+		return nameConflict(request.Spec.Name)
 	}
 	if err != nil {
 		return stateError("launch", err)
@@ -134,6 +135,11 @@ func (p *Provider) record(request socket.Launch) error {
 		}
 	}
 	return nil
+}
+
+func nameConflict(name string) error {
+	return core.Errorf(core.KindConflict, "local.launch", name, "there is a sandbox %q already", name).
+		WithHint("choose another name, or end that one: sb terminate %s", name)
 }
 
 // keepSecrets stores the secrets of a persistent sandbox, because its next start needs them.
