@@ -173,6 +173,7 @@ func TestCanceledRequestOverHTTP(t *testing.T) {
 }
 
 func TestCommandOutlivesClient(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, setup.Options{})
 	gone := b.connect(t)
 	sb := gone.Launch(nil)

@@ -197,6 +197,7 @@ func TestSSEWithoutElicitationIsRefused(t *testing.T) {
 
 // The same story over every transport and protocol.
 func TestTransports(t *testing.T) {
+	t.Parallel()
 	story := func(t *testing.T, a *assistant) {
 		t.Helper()
 		sb := a.Launch(nil)
@@ -215,16 +216,28 @@ func TestTransports(t *testing.T) {
 		a.fails(core.KindNotFound, "exec", args{"sandbox": "absent", "command": "true"})
 		a.Call("sandbox_terminate", args{"sandbox": sb})
 	}
-	t.Run("stdio", func(t *testing.T) { story(t, newBench(t, setup.Options{}).connect(t)) })
+	t.Run("stdio", func(t *testing.T) {
+		t.Parallel()
+		story(t, newBench(t, setup.Options{}).connect(t))
+	})
 	t.Run("stdio 2025-11-25", func(t *testing.T) {
+		t.Parallel()
 		story(t, newBench(t, setup.Options{}).connect(t, legacy()))
 	})
-	t.Run("streamable", func(t *testing.T) { story(t, newSite(t, setup.Options{}).visit(t, "")) })
+	t.Run("streamable", func(t *testing.T) {
+		t.Parallel()
+		story(t, newSite(t, setup.Options{}).visit(t, ""))
+	})
 	t.Run("streamable 2025-11-25", func(t *testing.T) {
+		t.Parallel()
 		story(t, newSite(t, setup.Options{}).visit(t, "", legacy()))
 	})
-	t.Run("sse", func(t *testing.T) { story(t, newSite(t, setup.Options{}).visitSSE(t, "")) })
+	t.Run("sse", func(t *testing.T) {
+		t.Parallel()
+		story(t, newSite(t, setup.Options{}).visitSSE(t, ""))
+	})
 	t.Run("with keys", func(t *testing.T) {
+		t.Parallel()
 		s := newSite(t, setup.Options{})
 		key := s.key(t, "alice")
 		story(t, s.visit(t, key))

@@ -16,7 +16,7 @@ func TestDashboardDrawsAfterForeground(t *testing.T) {
 	if states := rendererStates(); len(states) == 0 {
 		t.Fatalf("the goroutines that draw are %v: has Bubble Tea renamed them?", states)
 	}
-	for range 20 {
+	for range 5 {
 		ran := make(chan struct{})
 		asides <- func() error { close(ran); return nil }
 		<-ran

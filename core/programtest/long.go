@@ -11,7 +11,7 @@ type Skipper interface {
 	Skip(args ...any)
 }
 
-// Long skips a test that takes a minute or so, unless LongVariable or CI is set.
+// Long skips a test that takes five seconds or more, unless LongVariable or CI is set.
 func Long(t Skipper) {
 	t.Helper()
 	if os.Getenv(LongVariable) == "" && os.Getenv("CI") == "" {

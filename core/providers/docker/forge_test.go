@@ -38,10 +38,9 @@ const forgeTries = 30
 // Root inside takes over sb-guest and forges its answers, while files are copied to this machine and to another
 // sandbox. No file is written beside the target, and the error names the fault of the answer.
 func TestForgedAnswers(t *testing.T) {
-	program := buildForge(t)
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
-		p := e.open(t, nil)
+		program, p := buildForge(t), e.open(t, nil)
 		evil, other := box(t, p, nil).ID, box(t, p, nil).ID
 		if out, _ := sh(
 			t, p, evil, "for f in /.sb-*/bin/sb-guest; do if { : > $f || rm -f $f || mv ${f%/*} /tmp/bin; } 2>&1; "+

@@ -139,6 +139,7 @@ func builtFrom(
 
 // A file that is larger than the memory of its sandbox is compared and kept like others.
 func TestFilesLargerThanMemory(t *testing.T) {
+	programtest.Long(t)
 	p := opened(t, opener(t, nil))
 	const memory = 128 * core.MiB
 	sb := launchFrom(t, p, func(spec *core.Spec) {

@@ -36,6 +36,7 @@ func bounded(spec *core.Spec) { spec.Memory = 512 * core.MiB }
 
 // The processes of a frozen sandbox end with its supervisor, before any client looks.
 func TestIdleSandboxEndsWithItsSupervisor(t *testing.T) {
+	t.Parallel()
 	p, ok := opener(t, nil)(t).(*Provider)
 	if !ok {
 		t.Fatal("not the local provider")

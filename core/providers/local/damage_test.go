@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
@@ -101,6 +102,7 @@ func nothingIsPruned(t *testing.T, p *Provider, id string) {
 // A damaged file of a stopped sandbox never loses the saved files. The sandbox starts from its copy or the generation
 // before, or it does not start. The message names the file.
 func TestDamagedFilesOfAStoppedSandbox(t *testing.T) {
+	programtest.Long(t)
 	p, sb := stoppedTwice(t)
 	dir, backup := p.store.Dir(sb.ID), t.TempDir()
 	copyTree(t, dir, backup)
@@ -147,6 +149,7 @@ func TestDamagedFilesOfAStoppedSandbox(t *testing.T) {
 // With a file and its copy damaged nothing is started as if it were new, nothing is pruned, and the saved files can
 // still be kept.
 func TestDamagedCopies(t *testing.T) {
+	programtest.Long(t)
 	p, sb := stoppedTwice(t)
 	dir, backup := p.store.Dir(sb.ID), t.TempDir()
 	copyTree(t, dir, backup)

@@ -13,6 +13,7 @@ import (
 )
 
 func TestHungSupervisorIsKilled(t *testing.T) {
+	t.Parallel()
 	p, sb := crashed(t, nil)
 	if err := syscall.Kill(supervisorPID(t, p, sb.ID), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -27,6 +28,7 @@ func TestHungSupervisorIsKilled(t *testing.T) {
 
 // A compromised supervisor hangs and reports the pid of another process. That process keeps running.
 func TestForgedSupervisorIsNotKilled(t *testing.T) {
+	t.Parallel()
 	p, sb := crashed(t, nil)
 	bystander := exec.CommandContext(t.Context(), "sleep", "1000")
 	if err := bystander.Start(); err != nil {

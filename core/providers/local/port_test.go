@@ -131,8 +131,10 @@ func TestDialPortLosesNothing(t *testing.T) {
 // TestDialPortLetsGo connects to a service that ignores the end of input. The sandbox is idle after the client has
 // disconnected.
 func TestDialPortLetsGo(t *testing.T) {
+	t.Parallel()
 	for _, address := range []string{"127.0.0.1", "0.0.0.0"} {
 		t.Run(address, func(t *testing.T) {
+			t.Parallel()
 			p, sb := crashed(t, func(spec *core.Spec) {
 				spec.Network.Mode, spec.IdleTimeout = core.NetworkAll, core.Duration(time.Second)
 			})

@@ -52,6 +52,10 @@ func TestContract(t *testing.T) {
 
 func TestContractDiff(t *testing.T) { providertest.RunDiff(t, opener(t, nil)) }
 
-func TestCodeSessions(t *testing.T) { providertest.RunCode(t, opener(t, nil)) }
+func TestCodeSessions(t *testing.T) {
+	programtest.Long(t)
+	t.Parallel()
+	providertest.RunCode(t, opener(t, nil))
+}
 
 func BenchmarkContract(b *testing.B) { providertest.Bench(b, opener(b, nil)) }

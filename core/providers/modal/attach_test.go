@@ -12,12 +12,14 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providers/modal"
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // By its id alone, another process can wait for a command, write its input, read its output and end it.
 func TestAttachByID(t *testing.T) {
+	programtest.Long(t)
 	r := newRig(t, nil)
 	for name, gpu := range map[string]core.GPU{"first": {Type: "T4", Count: 1}, "second": {}} {
 		t.Run(name, func(t *testing.T) {

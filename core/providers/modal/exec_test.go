@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providers/modal"
 	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
@@ -20,6 +21,7 @@ import (
 // Each operation reports that a sandbox has exited since the last call. Exec also reports it when the sandbox's machine
 // no longer answers.
 func TestOperationsOnEndedSandbox(t *testing.T) {
+	programtest.Long(t)
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
 	defer func() { _ = p.Close() }()

@@ -96,6 +96,7 @@ func TestBrokenStreamsLoseNothing(t *testing.T) {
 
 // A connection that cannot be restored is an error, never an exit with code 0.
 func TestLostConnectionIsAnError(t *testing.T) {
+	programtest.Long(t)
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
 	defer func() { _ = p.Close() }()

@@ -23,6 +23,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/guest"
+	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providers/modal"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 )
@@ -367,6 +368,7 @@ const serverVariable = "SB_MODALTEST_SERVER"
 
 // A large file is sent in pieces.
 func TestLargeFileInLittleMemory(t *testing.T) {
+	programtest.Long(t)
 	serverOfItsOwn(t)
 	p := modal.New(modal.Options{})
 	defer func() { _ = p.Close() }()

@@ -11,6 +11,7 @@ import (
 	sdk "github.com/modal-labs/modal-client/go"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providers/modal"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 )
@@ -67,6 +68,7 @@ func rounds(calls []modaltest.Call, distance time.Duration) int {
 // A command through sb needs no more round trips to Modal than one through the SDK. Without a cache it needs at most
 // one more. The test counts round trips, because times depend on the machine's load.
 func TestExecRoundTrips(t *testing.T) {
+	programtest.Long(t)
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
 	id := launched(t, p, spec()).ID

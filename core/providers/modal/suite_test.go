@@ -9,9 +9,13 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-func TestCodeSessions(t *testing.T) { providertest.RunCode(t, newRig(t, nil).open) }
+func TestCodeSessions(t *testing.T) {
+	programtest.Long(t)
+	providertest.RunCode(t, newRig(t, nil).open)
+}
 
 func TestContract(t *testing.T) {
+	programtest.Long(t)
 	t.Setenv("SB_SUITE_SECRET", "the host's")
 	providertest.Run(t, newRig(t, nil).open)
 }

@@ -212,6 +212,7 @@ func TestLedgerClaimsOnlyCertainties(t *testing.T) {
 
 // A round with kills ends without a violation, and the program prints that.
 func TestSoak(t *testing.T) {
+	programtest.Long(t)
 	var out, errors bytes.Buffer
 	args := []string{
 		"-bin", programtest.Dir(), "-dir", t.TempDir(), "-rounds", "1", "-seed", "1", "-clients", "3", "-steps", "8",

@@ -5,10 +5,13 @@ package modaltest_test
 import (
 	"os"
 	"testing"
+
+	"github.com/seed-0724f904/sb/core/programtest"
 )
 
 // A sandbox with many commands does not exhaust the server's file descriptors.
 func TestCommandsAreForgotten(t *testing.T) {
+	programtest.Long(t)
 	r := newRig(t, nil)
 	sb := r.create(nil)
 	files := func() int {

@@ -9,12 +9,14 @@ import (
 
 	sdk "github.com/modal-labs/modal-client/go"
 
+	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // A sandbox's files become an image when its command exits, when Terminate ends it and when its lifetime is over. This
 // holds for both generations.
 func TestExitSnapshots(t *testing.T) {
+	programtest.Long(t)
 	r := newRig(t, nil)
 	enabled := map[string]any{"enable_exit_snapshot": true}
 	write := []string{"sh", "-c", "echo kept >/root/file; exit 3"}

@@ -13,6 +13,7 @@ import (
 
 	sdk "github.com/modal-labs/modal-client/go"
 
+	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
@@ -41,6 +42,7 @@ func numbers(t *testing.T, from io.Reader, least int) (first, last int) {
 // A process continues with its memory in a restored sandbox. This holds for each generation, and after the first
 // sandbox was terminated.
 func TestMemorySnapshots(t *testing.T) {
+	programtest.Long(t)
 	r := newRig(t, nil)
 	for name, gpu := range map[string]string{"first": "T4", "second": ""} {
 		t.Run(name, func(t *testing.T) {

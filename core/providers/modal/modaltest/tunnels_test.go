@@ -12,11 +12,13 @@ import (
 
 	sdk "github.com/modal-labs/modal-client/go"
 
+	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // A sandbox with an open connection is not idle. It ends after the connection closes.
 func TestTunnelsAreActivity(t *testing.T) {
+	programtest.Long(t)
 	const limit = time.Second
 	r := newRig(t, nil)
 	const accepts = `import socket

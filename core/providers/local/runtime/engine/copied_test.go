@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-0724f904/sb/core/programtest"
 )
 
 // shared makes a host directory that other users cannot read.
@@ -119,6 +121,7 @@ echo changed >> main.go; echo new > new; rm gone; mv sub moved; rm -r replaced; 
 
 // TestCopyOnWriteMany looks at more files than a process may have open.
 func TestCopyOnWriteMany(t *testing.T) {
+	programtest.Long(t)
 	dir := shared(t)
 	const directories, files = 40, 100
 	for i := range directories {
