@@ -30,7 +30,9 @@ const (
 	registryPassword = "pass word"
 )
 
-// privateRegistry serves the test image as NAME/private:1, only to authenticated clients.
+// privateRegistry serves the test image with a layer of its own as NAME/private:1, only to authenticated clients.
+// BuildKit merges concurrent builds whose base images have the same layers. A build of another test could then need
+// this registry.
 func privateRegistry(t *testing.T) (address string) {
 	t.Helper()
 	archive, err := dockertest.Archive(testImage)
@@ -50,6 +52,7 @@ func privateRegistry(t *testing.T) (address string) {
 			t.Fatal(err)
 		}
 	}
+	files["own.tar"], files["config.json"] = ownLayer(t, files["config.json"])
 	blobs := map[string][]byte{}
 	blob := func(kind, name string) map[string]any {
 		sum := sha256.Sum256(files[name])
@@ -61,7 +64,10 @@ func privateRegistry(t *testing.T) (address string) {
 	manifest, err := json.Marshal(map[string]any{
 		"schemaVersion": 2, "mediaType": manifestKind,
 		"config": blob("application/vnd.docker.container.image.v1+json", "config.json"),
-		"layers": []any{blob("application/vnd.docker.image.rootfs.diff.tar", "layer.tar")},
+		"layers": []any{
+			blob("application/vnd.docker.image.rootfs.diff.tar", "layer.tar"),
+			blob("application/vnd.docker.image.rootfs.diff.tar", "own.tar"),
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -89,6 +95,28 @@ func privateRegistry(t *testing.T) (address string) {
 	}))
 	t.Cleanup(server.Close)
 	return strings.TrimPrefix(server.URL, "http://")
+}
+
+// ownLayer makes a layer with one file, and adds it to an image's configuration.
+func ownLayer(t *testing.T, config []byte) (layer, changed []byte) {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	if err := errors.Join(w.WriteHeader(&tar.Header{Name: "private", Typeflag: tar.TypeReg}), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var parsed map[string]any
+	if err := json.Unmarshal(config, &parsed); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(b.Bytes())
+	rootfs := parsed["rootfs"].(map[string]any)
+	rootfs["diff_ids"] = append(rootfs["diff_ids"].([]any), "sha256:"+hex.EncodeToString(sum[:]))
+	changed, err := json.Marshal(parsed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes(), changed
 }
 
 // loggedIn is an environment after docker login at a registry. The password is in the configuration file or in a
