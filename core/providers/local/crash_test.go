@@ -370,3 +370,58 @@ func TestLongSocketPath(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A lost sandbox keeps no name, so a launch may take it. A later start must not run a second sandbox of that name: the
+// name would lead to only one of them.
+func TestStartAfterTheNameWasTaken(t *testing.T) {
+	p, first := crashed(t, func(spec *core.Spec) { spec.Persist = true })
+	lose := func(sb core.Sandbox) {
+		t.Helper()
+		if err := syscall.Kill(supervisorPID(t, p, sb.ID), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		if lost, err := p.WaitSandbox(providertest.Patient(t), sb.ID); err != nil || lost.State != core.StateLost {
+			t.Fatalf("%s is %+v, %v", sb.ID, lost, err)
+		}
+	}
+	named := func(want core.Sandbox) {
+		t.Helper()
+		if got, err := p.FindName(t.Context(), first.Name); err != nil || got.ID != want.ID {
+			t.Errorf("the name leads to %s, %v; want %s", got.ID, err, want.ID)
+		}
+	}
+	lose(first)
+	second := launched(t, p, func(spec *core.Spec) { spec.Name, spec.Persist = first.Name, true })
+	if _, err := p.Start(t.Context(), first.ID); !errors.Is(err, core.KindConflict) {
+		t.Errorf("start beside a sandbox of the same name: %v", err)
+	}
+	named(second)
+	if sb, err := p.Get(t.Context(), first.ID); err != nil || sb.State != core.StateLost {
+		t.Errorf("after the refused start it is %+v, %v", sb, err)
+	}
+	lose(second)
+	if _, err := p.Start(t.Context(), first.ID); err != nil {
+		t.Fatal(err)
+	}
+	named(first)
+	if _, err := p.Start(t.Context(), second.ID); !errors.Is(err, core.KindConflict) {
+		t.Errorf("start beside a sandbox that has the name again: %v", err)
+	}
+	named(first)
+}
+
+// A killed supervisor leaves the state "running". While the next one starts, no client may believe it.
+func TestStateDuringAStart(t *testing.T) {
+	p, sb := crashed(t, func(spec *core.Spec) { spec.Persist = true })
+	if err := syscall.Kill(supervisorPID(t, p, sb.ID), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.WaitSandbox(providertest.Patient(t), sb.ID); err != nil {
+		t.Fatal(err)
+	}
+	var during core.Sandbox
+	p.checked = func() { during, _ = p.Get(t.Context(), sb.ID) }
+	if _, err := p.Start(t.Context(), sb.ID); err != nil || during.State != core.StateCreating {
+		t.Errorf("during the start it is %q, %v", during.State, err)
+	}
+}

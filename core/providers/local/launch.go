@@ -32,7 +32,7 @@ func (p *Provider) Launch(
 	}
 	// record checks the name again. Here a conflict costs no download and no spare.
 	if sb, err := p.FindName(ctx, spec.Name); err == nil && sb.State.Live() {
-		return core.Sandbox{}, nameConflict(spec.Name)
+		return core.Sandbox{}, nameConflict("launch", spec.Name)
 	}
 	// The download comes first, because it may take long or fail.
 	root, err := p.rootOf(ctx, spec, progress)
@@ -116,15 +116,8 @@ func (p *Provider) record(request socket.Launch) error {
 			return stateError("launch", err)
 		}
 	}
-	err := p.store.Reserve(request.Spec.Name, request.ID, func(holder string) bool {
-		sb, err := p.read(holder)
-		return err == nil && sb.State.Live()
-	})
-	if errors.Is(err, fs.ErrExist) {
-		return nameConflict(request.Spec.Name)
-	}
-	if err != nil {
-		return stateError("launch", err)
+	if err := p.reserve("launch", request.Spec.Name, request.ID); err != nil {
+		return err
 	}
 	if err := p.keepSecrets(request, request.Secrets); err != nil {
 		return err
@@ -137,8 +130,20 @@ func (p *Provider) record(request socket.Launch) error {
 	return nil
 }
 
-func nameConflict(name string) error {
-	return core.Errorf(core.KindConflict, "local.launch", name, "there is a sandbox %q already", name).
+// reserve gives a name to a sandbox. KindConflict: another live sandbox has it.
+func (p *Provider) reserve(op, name, id string) error {
+	err := p.store.Reserve(name, id, func(holder string) bool {
+		sb, err := p.read(holder)
+		return holder != id && err == nil && sb.State.Live()
+	})
+	if errors.Is(err, fs.ErrExist) {
+		return nameConflict(op, name)
+	}
+	return stateError(op, err)
+}
+
+func nameConflict(op, name string) error {
+	return core.Errorf(core.KindConflict, "local."+op, name, "there is a sandbox %q already", name).
 		WithHint("choose another name, or end that one: sb terminate %s", name)
 }
 
@@ -399,7 +404,10 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	if err := p.clear(ctx, id); err != nil {
 		return sb, stateError("start", err)
 	}
-	before, _ := p.store.ReadState(id) // an unreadable state counts as empty
+	before, err := p.store.ReadState(id) // an unreadable state counts as empty
+	if err := p.announce(sb, before, err == nil); err != nil {
+		return sb, err
+	}
 	// A sandbox whose lifetime was removed has none after a restart, either.
 	request.Endless = before.Fixed && before.Expires.IsZero()
 	timeout := time.Duration(sb.Spec.Timeout)
@@ -419,6 +427,30 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 		return sb, errors.Join(err, p.clear(context.WithoutCancel(ctx), id), store.WriteState(p.store.Dir(id), before, true))
 	}
 	return p.read(id)
+}
+
+// announce writes the state of a sandbox that starts, and gives it its name again. A killed supervisor leaves the state
+// "running", which would now be believed. A launch may have taken the name of a sandbox that was not live. An unreadable
+// state stays: it counts as live while this process holds the sandbox's lock.
+func (p *Provider) announce(sb core.Sandbox, before store.State, readable bool) error {
+	dir := p.store.Dir(sb.ID)
+	change := readable && before.State != core.StateStopped
+	if change {
+		state := before
+		state.State = core.StateCreating
+		if err := store.WriteState(dir, state, false); err != nil {
+			return stateError("start", err)
+		}
+	}
+	holder, _ := p.store.Named(sb.Name)
+	err := p.reserve("start", sb.Name, sb.ID)
+	if err != nil && change {
+		return errors.Join(err, store.WriteState(dir, before, false))
+	}
+	if err == nil && holder != sb.ID {
+		err = stateError("start", p.store.Settle(sb.ID))
+	}
+	return err
 }
 
 // restart returns the request that starts a stopped sandbox from its newest intact saved files.
