@@ -74,21 +74,23 @@ type Docker struct {
 	GPUs core.GPU
 }
 
-// Images configures the stored images and downloads, and names the images for code that sb mcp runs without a sandbox.
+// Images configures the stored images and downloads, and names the images for code that runs without a sandbox.
 type Images struct {
 	// MaxSize bounds the images that are stored for sandboxes on this machine; 0 is no bound.
 	MaxSize core.Bytes
 	// Registries configures the downloads of sandboxes on this machine.
 	Registries core.Registries
-	// Python, JavaScript and Bash are the images by language; "" is the provider's default.
-	Python     string
-	JavaScript string
-	Bash       string
+	// The images by language; "" is the provider's default.
+	Python, JavaScript, Bash                    string
+	TypeScript, Go, C, CPP, Rust, Java, Ruby, R string
 }
 
-// ByLanguage returns the images that are set, by run_code's names of languages.
+// ByLanguage returns the images that are set, by the names of core/code's languages.
 func (i Images) ByLanguage() map[string]string {
-	images := map[string]string{"python": i.Python, "javascript": i.JavaScript, "bash": i.Bash}
+	images := map[string]string{
+		"python": i.Python, "javascript": i.JavaScript, "bash": i.Bash, "typescript": i.TypeScript, "go": i.Go, "c": i.C,
+		"cpp": i.CPP, "rust": i.Rust, "java": i.Java, "ruby": i.Ruby, "r": i.R,
+	}
 	maps.DeleteFunc(images, func(_, image string) bool { return image == "" })
 	return images
 }
@@ -204,5 +206,21 @@ func keys() []key {
 			func(c *Config) *string { return &c.Images.JavaScript }),
 		text("images.bash", "", "image for bash code that sb mcp runs without a sandbox",
 			func(c *Config) *string { return &c.Images.Bash }),
+		text("images.typescript", "", "image for TypeScript programs that sb code runs without a sandbox",
+			func(c *Config) *string { return &c.Images.TypeScript }),
+		text("images.go", "", "image for Go programs that sb code runs without a sandbox",
+			func(c *Config) *string { return &c.Images.Go }),
+		text("images.c", "", "image for C programs that sb code runs without a sandbox",
+			func(c *Config) *string { return &c.Images.C }),
+		text("images.cpp", "", "image for C++ programs that sb code runs without a sandbox",
+			func(c *Config) *string { return &c.Images.CPP }),
+		text("images.rust", "", "image for Rust programs that sb code runs without a sandbox",
+			func(c *Config) *string { return &c.Images.Rust }),
+		text("images.java", "", "image for Java programs that sb code runs without a sandbox",
+			func(c *Config) *string { return &c.Images.Java }),
+		text("images.ruby", "", "image for Ruby programs that sb code runs without a sandbox",
+			func(c *Config) *string { return &c.Images.Ruby }),
+		text("images.r", "", "image for R programs that sb code runs without a sandbox",
+			func(c *Config) *string { return &c.Images.R }),
 	}
 }

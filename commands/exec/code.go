@@ -36,12 +36,13 @@ func NewCode(app *cli.App) *cobra.Command {
 		Long: "Run code in a session: an interpreter in the sandbox that keeps variables and imports between runs. Without\n" +
 			"SANDBOX it runs in the sandbox \"" + codeSandbox + "\", which is launched at first use, from the template\n\"" +
 			codeSandbox + "\" if there is one.\n\nEXIT CODES\n" +
-			"  1 if the code raised an error, 124 after --timeout, 130 after an interrupt. \"sb help exit-codes\" lists the\n" +
-			"  others.",
+			"  1 if the code raised an error, 124 after --timeout, 130 after an interrupt, or the exit code of a program.\n" +
+			"  \"sb help exit-codes\" lists the others.",
 		Example: "  sb code 'x = 6 * 7'\n" +
 			"  sb code x\n" +
 			"  sb code dev analysis.py\n" +
 			"  sb code dev -o plots 'df.plot()'\n" +
+			"  sb code dev main.go\n" +
 			"  git show HEAD:job.js | sb code -l javascript dev -\n" +
 			"  sb code --json --session stats dev 'df.describe()' | jq -r 'select(.data)'",
 		Annotations:       cli.PassesCode(),
@@ -55,7 +56,7 @@ func NewCode(app *cli.App) *cobra.Command {
 			}
 			var err error
 			if language != "" {
-				if opts.Run.Language, err = code.ParseLanguage(language); err != nil {
+				if opts.Run.Language, err = parseLanguage(language); err != nil {
 					return err
 				}
 			}
@@ -68,12 +69,21 @@ func NewCode(app *cli.App) *cobra.Command {
 			if err := source.read(ctx, cmd, opts); err != nil {
 				return err
 			}
-			return runCode(ctx, opts)
+			if opts.Run.Language.HasSessions() {
+				return runCode(ctx, opts)
+			}
+			for _, flag := range []string{"session", "new", "idle-timeout", "output"} {
+				if cmd.Flags().Changed(flag) {
+					return cli.Usagef(cmd, "--%s needs a session, and programs in %s have none", flag, opts.Run.Language)
+				}
+			}
+			return runProgram(ctx, opts)
 		},
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVarP(&text, "command", "c", "", "run `CODE`, whatever it looks like")
-	cmd.Flags().StringVarP(&language, "language", "l", "", "`LANGUAGE`: python, javascript or bash (default: of FILE, or python)")
+	cmd.Flags().StringVarP(&language, "language", "l", "",
+		"`LANGUAGE`: python, javascript or bash; without sessions "+ofPrograms()+" (default: of FILE, or python)")
 	cmd.Flags().StringVarP(&opts.Run.Session, "session", "s", "", "`NAME` of the session (default: \"default\")")
 	cmd.Flags().BoolVar(&opts.Run.New, "new", false, "start the session over, without its variables")
 	cmd.Flags().Var(&flags.Timeout, "timeout", "interrupt the code after this time, with exit code 124")
@@ -83,7 +93,7 @@ func NewCode(app *cli.App) *cobra.Command {
 	cli.JSONFlag(cmd, &opts.JSON,
 		"a line for each event: type (queued, begin, stdout, stderr, result, error, timeout, end), text, data by MIME type, "+
 			"omitted, name, value, traceback, ok, files, execution_count")
-	cli.Complete(cmd, "language", cli.Fixed(string(code.Python), string(code.JavaScript), string(code.Bash)))
+	cli.Complete(cmd, "language", cli.Fixed(languageNames()...))
 	cmd.AddCommand(newCodeRun(app), newCodeLs(app), newCodeInterrupt(app), newCodeRestart(app), newCodeClose(app))
 	return cmd
 }
@@ -94,7 +104,7 @@ func runCode(ctx context.Context, opts *CodeOptions) error {
 		return err
 	}
 	if opts.Sandbox == "" {
-		if opts.Sandbox, err = sharedSandbox(ctx, opts.App, svc); err != nil {
+		if opts.Sandbox, err = sharedSandbox(ctx, opts.App, svc, opts.Run.Language); err != nil {
 			return err
 		}
 	}

@@ -72,7 +72,7 @@ func runNotebook(ctx context.Context, opts *NotebookOptions) (err error) {
 		return err
 	}
 	if opts.Sandbox == "" {
-		if opts.Sandbox, err = sharedSandbox(ctx, opts.App, svc); err != nil {
+		if opts.Sandbox, err = sharedSandbox(ctx, opts.App, svc, run.Language); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,5 @@
-// Package code runs code in sessions: interpreters in a sandbox that keep their variables between runs.
+// Package code runs code in sessions: interpreters in a sandbox that keep their variables between runs. Code of other
+// languages is a Program, which runs once (program.go).
 //
 // It imports core only. A session is a process of the sandbox, so it outlives its clients. driver/session.* is that
 // process, one for each language. driver/bridge.* is the program of a command that connects to a session. It reads its

@@ -91,14 +91,17 @@ func ParseLanguage(name string) (Language, error) {
 		WithHint("use python, javascript or bash")
 }
 
-// LanguageOf returns the language of a file's name, or "".
+// LanguageOf returns the language of a file's name, or "". It may be one without sessions.
 func LanguageOf(file string) Language {
 	for _, l := range Languages() {
 		if slices.ContainsFunc(l.dialect().files, func(ending string) bool { return strings.HasSuffix(file, ending) }) {
 			return l
 		}
 	}
-	return ""
+	l, _ := programLanguage(func(t toolchain) bool {
+		return slices.ContainsFunc(t.files, func(ending string) bool { return strings.HasSuffix(file, ending) })
+	})
+	return l
 }
 
 // source returns the text of a program of driver.
