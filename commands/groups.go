@@ -52,6 +52,7 @@ func groups() []group {
 		{"commands", "Commands in sandboxes:", []named{
 			{"exec", newExec},
 			{"code", exec.NewCode},
+			{"install", exec.NewInstall},
 			{"shell", exec.NewShell},
 			{"attach", exec.NewAttach},
 			{"ps", exec.NewPs},

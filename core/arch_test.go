@@ -57,6 +57,7 @@ var layers = map[string][]string{
 	"core":              {},
 	"core/price":        {"core"},
 	"core/code":         {"core"},
+	"core/packages":     {"core"},
 	"core/redact":       {"core"},
 	"core/origin":       {},
 	"core/service":      {"core", "core/origin", "core/price", "core/redact"},
@@ -68,8 +69,8 @@ var layers = map[string][]string{
 	"configs":           {"core", "core/price", "core/service", "core/providers/modal/modalspec"},
 	"tui":               {"core", "core/service", "core/transfer"},
 	"commands": {
-		"core", "core/code", "core/origin", "core/service", "core/providers", "core/transfer", "configs", "tui", "tui/theme",
-		"mcp/setup", "mcp/keys", "mcp/clients",
+		"core", "core/code", "core/origin", "core/packages", "core/service", "core/providers", "core/transfer", "configs",
+		"tui", "tui/theme", "mcp/setup", "mcp/keys", "mcp/clients",
 	},
 	"mcp":         {"core", "core/service", "mcp/..."},
 	"mcp/setup":   {"core", "core/service"},

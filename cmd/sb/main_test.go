@@ -66,6 +66,8 @@ func TestScript(t *testing.T) {
 				return os.Getuid() == 0, nil
 			case "engine":
 				return len(engines()) > 0, nil
+			case "venv": // Debian has Python without the package python3-venv
+				return exec.CommandContext(t.Context(), "/usr/bin/python3", "-c", "import ensurepip").Run() == nil, nil
 			}
 			return false, fmt.Errorf("there is no condition %q", name)
 		},
