@@ -168,7 +168,8 @@ func (r *Review) fillFile(name string, d Difference) (err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	holes := sparse.NewWriter(f)
-	if _, err := io.CopyBuffer(holes, struct{ io.Reader }{until{r.ctx, content}}, make([]byte, copyBuffer)); err != nil {
+	buf := make([]byte, min(copyBuffer, d.now.size+1))
+	if _, err := io.CopyBuffer(holes, struct{ io.Reader }{until{r.ctx, content}}, buf); err != nil {
 		return err
 	}
 	if err := holes.Finish(); err != nil {

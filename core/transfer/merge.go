@@ -39,9 +39,11 @@ func notEachOther(target string) error {
 // existed before.
 func merge(dir *os.Root, tree string) (old map[string]bool, err error) {
 	old = map[string]bool{}
+	over := replacer{root: dir}
+	defer func() { err = errors.Join(err, over.close()) }()
 	err = walkBoth(dir, tree, func(name, target string, d fs.DirEntry) error {
 		if !d.IsDir() {
-			return replace(dir, name, target)
+			return over.replace(name, target)
 		}
 		if info, err := dir.Lstat(target); err == nil && info.IsDir() {
 			old[target] = true
@@ -53,6 +55,13 @@ func merge(dir *os.Root, tree string) (old map[string]bool, err error) {
 		return fs.SkipDir
 	})
 	return old, err
+}
+
+// replace renames one file over another, as replacer does.
+func replace(root *os.Root, from, to string) (err error) {
+	r := replacer{root: root}
+	defer func() { err = errors.Join(err, r.close()) }()
+	return r.replace(from, to)
 }
 
 // walkBoth visits each file of a tree below dir, with its target in dir.

@@ -99,7 +99,7 @@ func (c *copier) fill(f *os.File, content io.Reader, name string, mode fs.FileMo
 		c.notices.add(noticeBits, name)
 	}
 	holes := sparse.NewWriter(f)
-	_, err := io.CopyBuffer(holes, struct{ io.Reader }{counted{c, content}}, make([]byte, copyBuffer))
+	_, err := io.CopyBuffer(holes, struct{ io.Reader }{counted{c, content}}, c.buffer())
 	if err == nil {
 		err = holes.Finish()
 	}
@@ -118,7 +118,7 @@ func (c *copier) pullInto(target, name string, info core.FileInfo) (err error) {
 		return err
 	}
 	c.total, c.result.Files = info.Size, 1
-	_, err = io.CopyBuffer(struct{ io.Writer }{f}, counted{c, content}, make([]byte, copyBuffer))
+	_, err = io.CopyBuffer(struct{ io.Writer }{f}, counted{c, content}, c.buffer())
 	return errors.Join(err, f.Close())
 }
 

@@ -5,10 +5,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -168,6 +170,49 @@ func TestPullMergesIntoADirectory(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(parent, name)); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+func TestPullReplacesFilesOfSeveralDirectories(t *testing.T) {
+	parent := t.TempDir()
+	names := []string{"dir/a/f", "dir/a/g", "dir/b/f", "dir/f"}
+	headers := []tar.Header{{Name: "dir/", Typeflag: tar.TypeDir}, {Name: "dir/a/", Typeflag: tar.TypeDir},
+		{Name: "dir/b/", Typeflag: tar.TypeDir}}
+	for _, name := range names {
+		headers = append(headers, tar.Header{Name: name, Typeflag: tar.TypeReg})
+		old := filepath.Join(parent, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(old), 0o700), os.WriteFile(old, []byte("old"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	headers = append(headers, tar.Header{Name: "dir/a/new", Typeflag: tar.TypeReg})
+	if err := pull(t, sender{archive: pack(t, headers...)}, parent); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(names, "dir/a/new") {
+		if text, err := os.ReadFile(filepath.Join(parent, name)); err != nil || string(text) != "text" {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
+	}
+	if entries, err := os.ReadDir(filepath.Join(parent, "dir")); err != nil || len(entries) != 3 {
+		t.Errorf("the directory has %v, %v", entries, err)
+	}
+}
+
+func TestPullOfSmallFilesAllocatesLittle(t *testing.T) {
+	headers := []tar.Header{{Name: "dir/", Typeflag: tar.TypeDir}}
+	for i := range 200 {
+		headers = append(headers, tar.Header{Name: fmt.Sprintf("dir/%d", i), Typeflag: tar.TypeReg})
+	}
+	from, to := sender{archive: pack(t, headers...)}, t.TempDir()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := pull(t, from, to); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / 200; each > copyBuffer/4 {
+		t.Errorf("a file of four bytes took %d bytes of memory", each)
 	}
 }
 

@@ -106,6 +106,17 @@ type copier struct {
 	notices notices
 	// pushed are the files that a push has copied, by their path in the tree.
 	pushed map[string]origin.File
+	// buf is what buffer returns.
+	buf []byte
+}
+
+// buffer returns the memory for one read of the goroutine that writes to this machine. All files of a copy share it:
+// one for each file would cost more than the rest of a small file.
+func (c *copier) buffer() []byte {
+	if c.buf == nil {
+		c.buf = make([]byte, copyBuffer)
+	}
+	return c.buf
 }
 
 // count adds copied bytes.
@@ -214,7 +225,7 @@ func (c *copier) toStream() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, content.Close()) }()
-	_, err = io.CopyBuffer(struct{ io.Writer }{c.Out}, counted{c, content}, make([]byte, copyBuffer))
+	_, err = io.CopyBuffer(struct{ io.Writer }{c.Out}, counted{c, content}, c.buffer())
 	return err
 }
 
