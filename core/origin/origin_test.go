@@ -93,3 +93,46 @@ func TestStore(t *testing.T) {
 		t.Errorf("%v, %v", left, err)
 	}
 }
+
+func TestSelectedFilesAddToTheirOwnRecord(t *testing.T) {
+	store := origin.Store{Dir: filepath.Join(t.TempDir(), "origins")}
+	write := func(o origin.Origin) {
+		t.Helper()
+		if err := store.Write("local", "lo-1", o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(origin.Origin{Source: "/other", Target: "/srv", Files: map[string]origin.File{"big": {}}})
+	damaged, err := filepath.Glob(filepath.Join(store.Dir, "*", "*"))
+	if err != nil || len(damaged) != 1 {
+		t.Fatal(damaged, err)
+	}
+	whole, err := os.ReadFile(damaged[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A push of one file neither reads the record of another directory nor fails for it.
+	if err := os.WriteFile(damaged[0], []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b", "a"} {
+		write(origin.Origin{
+			Source: "/src", Target: "/srv", Selected: true, Files: map[string]origin.File{name: {Size: 1}},
+		})
+	}
+	write(origin.Origin{Source: "/third", Target: "/srv", Selected: true, Files: map[string]origin.File{"c": {}}})
+	if err := os.WriteFile(damaged[0], whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	list, err := store.Read("local", "lo-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]int{}
+	for _, o := range list {
+		files[o.Source] = len(o.Files)
+	}
+	if diff := cmp.Diff(map[string]int{"/other": 1, "/src": 2, "/third": 1}, files); diff != "" {
+		t.Errorf("want -, have +:\n%s", diff)
+	}
+}

@@ -40,44 +40,34 @@ func (s Store) Write(provider, sandbox string, o Origin) error {
 	key := o.Target
 	if o.Selected {
 		key += "\x00" + o.Source
-		files, err := s.selected(provider, sandbox, o)
-		if err != nil {
+	}
+	dir := s.of(provider, sandbox)
+	sum := sha256.Sum256([]byte(key))
+	file := filepath.Join(dir, hex.EncodeToString(sum[:8])+suffix)
+	if o.Selected {
+		// Only this record is read: the others can have a million files.
+		was, err := read(file, provider, sandbox)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+		files := map[string]File{}
+		maps.Copy(files, was.Files)
+		maps.Copy(files, o.Files)
 		o.Files = files
 	}
 	text, err := seal.Marshal(o)
 	if err != nil {
 		return err
 	}
-	dir := s.of(provider, sandbox)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	sum := sha256.Sum256([]byte(key))
-	file := filepath.Join(dir, hex.EncodeToString(sum[:8])+suffix)
 	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
 		if names, err := records(dir); err != nil || len(names) >= maxOrigins {
 			return errors.Join(err, fmt.Errorf("more than %d directories were pushed to this sandbox", maxOrigins))
 		}
 	}
 	return atomicfile.WriteDurable(file, text, 0o600)
-}
-
-// selected returns the files of o, and those of the record that it adds to.
-func (s Store) selected(provider, sandbox string, o Origin) (map[string]File, error) {
-	list, err := s.Read(provider, sandbox)
-	if err != nil {
-		return nil, err
-	}
-	files := map[string]File{}
-	for _, other := range list {
-		if other.Selected && other.Source == o.Source && other.Target == o.Target {
-			maps.Copy(files, other.Files)
-		}
-	}
-	maps.Copy(files, o.Files)
-	return files, nil
 }
 
 // Read returns the origins of a sandbox, sorted by target.
@@ -91,24 +81,33 @@ func (s Store) Read(provider, sandbox string) ([]Origin, error) {
 	}
 	var list []Origin
 	for _, name := range names {
-		text, err := os.ReadFile(name)
+		o, err := read(name, provider, sandbox)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it was removed meanwhile
 		}
 		if err != nil {
 			return nil, err
 		}
-		var o Origin
-		if err := seal.Unmarshal(text, &o); err != nil {
-			return nil, fmt.Errorf("%s is damaged: %w", name, err)
-		}
-		if o.Provider != provider || o.Sandbox != sandbox || !filepath.IsAbs(o.Source) || !strings.HasPrefix(o.Target, "/") {
-			return nil, fmt.Errorf("%s is damaged: it is not about the sandbox of its name", name)
-		}
 		list = append(list, o)
 	}
 	slices.SortFunc(list, func(a, b Origin) int { return strings.Compare(a.Target, b.Target) })
 	return list, nil
+}
+
+// read returns the record in a file. fs.ErrNotExist: there is none.
+func read(name, provider, sandbox string) (Origin, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return Origin{}, err
+	}
+	var o Origin
+	if err := seal.Unmarshal(text, &o); err != nil {
+		return Origin{}, fmt.Errorf("%s is damaged: %w", name, err)
+	}
+	if o.Provider != provider || o.Sandbox != sandbox || !filepath.IsAbs(o.Source) || !strings.HasPrefix(o.Target, "/") {
+		return Origin{}, fmt.Errorf("%s is damaged: it is not about the sandbox of its name", name)
+	}
+	return o, nil
 }
 
 // Remove removes the origins of a sandbox.
