@@ -177,10 +177,6 @@ func (c *copier) pushFile(info fs.FileInfo, base string) (err error) {
 	if !info.Mode().IsRegular() {
 		return core.Errorf(core.KindUsage, "copy", c.From.Path, "it is neither a file nor a directory")
 	}
-	target, _, err := c.target(c.To, base, false, false)
-	if err != nil {
-		return err
-	}
 	f, err := c.host().Open(c.From.Path)
 	if err != nil {
 		return err
@@ -190,16 +186,50 @@ func (c *copier) pushFile(info fs.FileInfo, base string) (err error) {
 	if info.Mode()&specialBits != 0 {
 		c.notices.add(noticeBits, base)
 	}
-	sum := sha256.New()
-	content := io.TeeReader(counted{c, f}, sum)
-	err = c.WriteFile(c.ctx, c.To.Sandbox, target, content, core.WriteOptions{Mode: info.Mode().Perm()})
+	target, sum, err := c.sendFile(f, info, base)
 	if err == nil && path.Base(path.Clean(target)) == filepath.Base(f.Name()) {
 		file := origin.FileOf(info)
-		file.Sum = hex.EncodeToString(sum.Sum(nil))
+		file.Sum = sum
 		c.pushed = map[string]origin.File{filepath.Base(f.Name()): file}
 		c.record(filepath.Dir(f.Name()), path.Dir(path.Clean(target)), true)
 	}
 	return err
+}
+
+// sendFile writes a file to the target of the request, and returns the target and the SHA-256 of the content.
+//
+// A target with the file's own name is seldom a directory. So it is written without a look at it, which takes as long as
+// the write of a small file. A provider refuses a directory with KindConflict and changes nothing.
+func (c *copier) sendFile(f *os.File, info fs.FileInfo, base string) (target, sum string, err error) {
+	if path.Base(c.To.Path) == base && !strings.HasSuffix(c.To.Path, "/") {
+		sum, err = c.sendTo(c.To.Path, f, info)
+		if !errors.Is(err, core.KindConflict) {
+			return c.To.Path, sum, err
+		}
+	}
+	refused := err
+	target, _, err = c.target(c.To, base, false, false)
+	if err != nil {
+		return "", "", err
+	}
+	if refused != nil {
+		if target == c.To.Path { // neither a directory nor a file
+			return "", "", refused
+		}
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return "", "", err
+		}
+		c.result.Bytes = 0
+	}
+	sum, err = c.sendTo(target, f, info)
+	return target, sum, err
+}
+
+func (c *copier) sendTo(target string, f *os.File, info fs.FileInfo) (sum string, err error) {
+	hash := sha256.New()
+	content := io.TeeReader(counted{c, f}, hash)
+	err = c.WriteFile(c.ctx, c.To.Sandbox, target, content, core.WriteOptions{Mode: info.Mode().Perm()})
+	return hex.EncodeToString(hash.Sum(nil)), err
 }
 
 // entry is one file of a tree to copy.
