@@ -152,11 +152,11 @@ func (c *copier) pullTree(name string, place hostPlace) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, tree.Close()) }()
-	u := unpacking{copier: c, from: name, tree: tree, ignored: ignored, heirs: heirs{}}
+	u := unpacking{copier: c, from: name, tree: tree, at: nearest{root: tree}, ignored: ignored, heirs: heirs{}}
 	if place.exists {
 		u.kept = keptGit(dir, c.IncludeGit)
 	}
-	if err := u.run(bufio.NewReaderSize(archive, copyBuffer)); err != nil {
+	if err := errors.Join(u.run(bufio.NewReaderSize(archive, copyBuffer)), u.at.close()); err != nil {
 		return err
 	}
 	if !place.exists {
@@ -180,6 +180,7 @@ type unpacking struct {
 	*copier
 	from    string // the tree's path in the sandbox
 	tree    *os.Root
+	at      nearest // in tree
 	ignored *ignore
 	// kept reports names that are skipped because the target has its own repository; nil skips none.
 	kept  func(name string) bool
@@ -241,14 +242,18 @@ func (u *unpacking) entry(r io.Reader, header *tar.Header) error {
 		return u.tree.Link(header.Linkname, name)
 	case tar.TypeReg:
 		u.result.Files++
-		f, err := u.tree.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		dir, base, err := u.at.in(name)
 		if err != nil {
 			return err
+		}
+		f, err := dir.OpenFile(base, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			return named(err, name)
 		}
 		if err := errors.Join(u.fill(f, r, name, mode), f.Close()); err != nil {
 			return err
 		}
-		return u.tree.Chtimes(name, header.ModTime, header.ModTime)
+		return named(dir.Chtimes(base, header.ModTime, header.ModTime), name)
 	}
 	u.notFile(header)
 	return nil

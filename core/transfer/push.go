@@ -67,12 +67,13 @@ func (c *copier) push() (err error) {
 	first := map[inode]string{}
 	c.pushed = map[string]origin.File{}
 	err = c.stream(func(w *tar.Writer) error {
+		at := nearest{root: root}
 		for _, e := range entries {
-			if err := c.writeEntry(w, root, e, prefix, first); err != nil {
-				return err
+			if err := c.writeEntry(w, &at, e, prefix, first); err != nil {
+				return errors.Join(err, at.close())
 			}
 		}
-		return nil
+		return at.close()
 	}, into)
 	if err == nil {
 		c.record(root.Name(), target, false)
@@ -198,8 +199,8 @@ func (c *copier) pushFile(info fs.FileInfo, base string) (err error) {
 
 // sendFile writes a file to the target of the request, and returns the target and the SHA-256 of the content.
 //
-// A target with the file's own name is seldom a directory. So it is written without a look at it, which takes as long as
-// the write of a small file. A provider refuses a directory with KindConflict and changes nothing.
+// A target with the file's own name is seldom a directory. So it is written without a look at it, which takes as long
+// as the write of a small file. A provider refuses a directory with KindConflict and changes nothing.
 func (c *copier) sendFile(f *os.File, info fs.FileInfo, base string) (target, sum string, err error) {
 	if path.Base(c.To.Path) == base && !strings.HasSuffix(c.To.Path, "/") {
 		sum, err = c.sendTo(c.To.Path, f, info)
@@ -284,9 +285,9 @@ func (c *copier) survey(root *os.Root) ([]entry, error) {
 	return entries, err
 }
 
-// writeEntry adds one file to the archive, below prefix. first has the files with several names, by inode, with the
-// name that was written.
-func (c *copier) writeEntry(w *tar.Writer, root *os.Root, e entry, prefix string, first map[inode]string) (err error) {
+// writeEntry adds one file of a tree to the archive, below prefix. first has the files with several names, by inode,
+// with the name that was written.
+func (c *copier) writeEntry(w *tar.Writer, at *nearest, e entry, prefix string, first map[inode]string) (err error) {
 	header, err := tar.FileInfoHeader(e.info, e.link)
 	if err != nil {
 		return err
@@ -306,9 +307,13 @@ func (c *copier) writeEntry(w *tar.Writer, root *os.Root, e entry, prefix string
 		c.pushed[e.name] = file
 		return w.WriteHeader(header)
 	}
-	f, err := root.OpenFile(e.name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe put in its place must not block
+	dir, base, err := at.in(e.name)
 	if err != nil {
 		return err
+	}
+	f, err := dir.OpenFile(base, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe put in its place must not block
+	if err != nil {
+		return named(err, e.name)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	now, err := f.Stat()
