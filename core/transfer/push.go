@@ -200,27 +200,27 @@ func (c *copier) pushFile(info fs.FileInfo, base string) (err error) {
 // sendFile writes a file to the target of the request, and returns the target and the SHA-256 of the content.
 //
 // A target with the file's own name is seldom a directory. So it is written without a look at it, which takes as long
-// as the write of a small file. A provider refuses a directory with KindConflict and changes nothing.
+// as the write of a small file. Providers refuse to write to a directory, and change nothing then.
 func (c *copier) sendFile(f *os.File, info fs.FileInfo, base string) (target, sum string, err error) {
+	var refused error
 	if path.Base(c.To.Path) == base && !strings.HasSuffix(c.To.Path, "/") {
-		sum, err = c.sendTo(c.To.Path, f, info)
-		if !errors.Is(err, core.KindConflict) {
-			return c.To.Path, sum, err
+		sum, refused = c.sendTo(c.To.Path, f, info)
+		if refused == nil || c.ctx.Err() != nil {
+			return c.To.Path, sum, refused
 		}
 	}
-	refused := err
 	target, _, err = c.target(c.To, base, false, false)
-	if err != nil {
-		return "", "", err
-	}
 	if refused != nil {
-		if target == c.To.Path { // neither a directory nor a file
-			return "", "", refused
+		if target == c.To.Path || err != nil && !errors.Is(err, core.KindConflict) {
+			return "", "", refused // it is no directory
 		}
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
 			return "", "", err
 		}
 		c.result.Bytes = 0
+	}
+	if err != nil {
+		return "", "", err
 	}
 	sum, err = c.sendTo(target, f, info)
 	return target, sum, err
