@@ -28,7 +28,8 @@ func TestNewLaunchFlags(t *testing.T) {
 		"--pip", "numpy,pandas", "--pip", "scipy", "--apt", "curl", "--cpu", "1.5", "-m", "2G", "--disk", "10GiB",
 		"--processes", "100", "--open-files", "1024", "--gpu", "a100-80gb:4", "--timeout", "2h", "--idle-timeout", "90",
 		"--persist", "-w", "/w", "-u", "app", "-e", "A=1", "--secret", "TOKEN", "--secret-ref", "KEY=stored",
-		"-v", "data:/data:ro", "-p", "8080:80", "-p", "9000", "-p", "8443:443/h2", "--inbound", "203.0.113.0/24",
+		"-v", "data:/data:ro", "--read-only", "--tmpfs", "/t", "--tmpfs", "/s:64M", "--shm-size", "1G", "--dns", "1.1.1.1,::1",
+		"-p", "8080:80", "-p", "9000", "-p", "8443:443/h2", "--inbound", "203.0.113.0/24",
 		"--ready-exec", "test -e /ok", "--ready-interval", "2s", "--modal", "regions=us-east,eu", "--modal", "cloud=aws",
 		"--allow", "pypi.org,10.0.0.0/8", "-l", "team=ml",
 		"--", "serve", "--port", "80")
@@ -43,6 +44,8 @@ func TestNewLaunchFlags(t *testing.T) {
 		Workdir: "/w", User: "app", Env: map[string]string{"A": "1"},
 		Secrets: []core.Secret{{Name: "KEY", Ref: "stored"}, {Name: "TOKEN", Value: core.NewSecretValue("s3cret")}},
 		Volumes: []core.Volume{{Source: "data", Target: "/data", ReadOnly: true}},
+		ShmSize: core.GiB, ReadOnly: true, Tmpfs: []core.Tmpfs{{Target: "/t"}, {Target: "/s", Size: 64 * core.MiB}},
+		DNS:     []string{"1.1.1.1", "::1"},
 		Ports:   []core.Port{{Host: 8080, Sandbox: 80}, {Sandbox: 9000}, {Host: 8443, Sandbox: 443, Protocol: core.PortH2}},
 		Inbound: []string{"203.0.113.0/24"},
 		Ready:   &core.Probe{Exec: []string{"sh", "-c", "test -e /ok"}, Interval: core.Duration(2 * time.Second)},

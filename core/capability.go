@@ -64,6 +64,11 @@ const (
 	CapSnapshotTTL  Capability = "snapshot_ttl"  // SnapshotOptions.TTL
 	CapSnapshotPath Capability = "snapshot_path" // SnapshotOptions.Path
 
+	CapReadOnly Capability = "read_only" // Spec.ReadOnly
+	CapTmpfs    Capability = "tmpfs"     // Spec.Tmpfs
+	CapShmSize  Capability = "shm_size"  // Spec.ShmSize
+	CapDNS      Capability = "dns"       // Spec.DNS
+
 	CapPorts   Capability = "ports"
 	CapPortTLS Capability = "port_tls" // the protocols https and h2 of Port
 	CapInbound Capability = "inbound"  // Spec.Inbound

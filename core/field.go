@@ -180,6 +180,10 @@ func limitFields() []Field {
 			check: func(s Spec) error { return validateCount("open_files", s.OpenFiles, maxOpenFiles) },
 		},
 		{
+			Name: "shm_size", Flag: "shm-size", Doc: "size of /dev/shm, such as 256MiB", Need: CapShmSize, Limit: true,
+			ref: func(s *Spec) any { return &s.ShmSize }, check: Spec.checkShmSize,
+		},
+		{
 			Name: "gpu", Flag: "gpu", Doc: "GPUs, as `TYPE[:COUNT]`, such as H100 or A100-80GB:4", Need: CapGPU,
 			Label: "GPU", Hint: "TYPE or TYPE:COUNT",
 			ref: func(s *Spec) any { return &s.GPU },
@@ -234,6 +238,16 @@ func insideFields() []Field {
 			ref: func(s *Spec) any { return &s.Volumes }, check: Spec.checkVolumes,
 		},
 		{
+			Name: "read_only", Flag: "read-only", Need: CapReadOnly, Limit: true,
+			Doc: "make the image's files read-only; volumes, --tmpfs and /tmp, a tmpfs, stay writable",
+			ref: func(s *Spec) any { return &s.ReadOnly },
+		},
+		{
+			Name: "tmpfs", Flag: "tmpfs", Need: CapTmpfs,
+			Doc: "mount a directory in memory at `PATH[:SIZE]`, such as /scratch:64MiB",
+			ref: func(s *Spec) any { return &s.Tmpfs }, check: Spec.checkTmpfs,
+		},
+		{
 			Name: "ports", Flag: "port", Letter: "p", Need: CapPorts,
 			Doc: "publish `[HOST:]PORT[/PROTOCOL]` on this machine's loopback, or at an address of the cloud; " +
 				"PROTOCOL is tcp, https or h2",
@@ -248,6 +262,10 @@ func insideFields() []Field {
 			Name: "network", Flag: "network", Label: "Network", Hint: "allowed connections",
 			Doc: "network `MODE`: none, all, allow or internal (only sandboxes of its app with the same mode)",
 			ref: func(s *Spec) any { return &s.Network },
+		},
+		{
+			Name: "dns", Flag: "dns", Doc: "`ADDRESSES` of name servers (default: the provider's)", Need: CapDNS,
+			ref: func(s *Spec) any { return &s.DNS }, check: Spec.checkDNS,
 		},
 		{
 			Name: "labels", Flag: "label", Letter: "l", Doc: "label `KEY=VALUE`",

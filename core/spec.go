@@ -34,6 +34,7 @@ type Spec struct {
 	Disk      Bytes   `json:"disk,omitempty"`       // writable space
 	Processes int     `json:"processes,omitempty"`  // maximum number
 	OpenFiles int     `json:"open_files,omitempty"` // per process
+	ShmSize   Bytes   `json:"shm_size,omitempty"`   // of /dev/shm
 	GPU       GPU     `json:"gpu,omitzero"`
 
 	// Timeout ends the sandbox this long after its launch or latest start; "none" means no limit.
@@ -51,8 +52,14 @@ type Spec struct {
 	Secrets []Secret          `json:"secrets,omitempty"`
 	User    string            `json:"user,omitempty"` // name or uid[:gid] inside
 	Volumes []Volume          `json:"volumes,omitempty"`
-	Ports   []Port            `json:"ports,omitempty"`
-	Network Network           `json:"network,omitzero"`
+	// ReadOnly lets nothing change the image's files. Volumes, Tmpfs and a tmpfs at /tmp stay writable.
+	ReadOnly bool `json:"read_only,omitempty"`
+	// Tmpfs are directories in memory. They are empty at each start.
+	Tmpfs   []Tmpfs `json:"tmpfs,omitempty"`
+	Ports   []Port  `json:"ports,omitempty"`
+	Network Network `json:"network,omitzero"`
+	// DNS lists the addresses of the name servers, for NetworkAll and NetworkAllow only. Empty means the provider's.
+	DNS []string `json:"dns,omitempty"`
 	// Inbound lists the CIDRs that may connect to published ports; empty means all addresses.
 	Inbound []string          `json:"inbound,omitempty"`
 	Labels  map[string]string `json:"labels,omitempty"`
@@ -76,6 +83,8 @@ func (s Spec) Clone() Spec {
 	s.Apt = append([]string(nil), s.Apt...)
 	s.Secrets = append([]Secret(nil), s.Secrets...)
 	s.Volumes = append([]Volume(nil), s.Volumes...)
+	s.Tmpfs = append([]Tmpfs(nil), s.Tmpfs...)
+	s.DNS = append([]string(nil), s.DNS...)
 	s.Ports = append([]Port(nil), s.Ports...)
 	s.Command = append([]string(nil), s.Command...)
 	s.Network.Allow = append([]string(nil), s.Network.Allow...)
@@ -141,6 +150,14 @@ type Volume struct {
 func (v Volume) IsPath() bool {
 	first, _, _ := strings.Cut(v.Source, "/")
 	return first == "" || first == "." || first == ".." || first == "~"
+}
+
+// Tmpfs is a directory in memory. Its content counts toward the sandbox's memory.
+type Tmpfs struct {
+	// Target is an absolute path in the sandbox.
+	Target string `json:"target"`
+	// Size bounds its content; 0 means the provider's bound.
+	Size Bytes `json:"size,omitempty"`
 }
 
 // PortProtocol is the protocol between clients and a published port.

@@ -143,6 +143,13 @@ func (s Spec) checkDisk() error {
 	return nil
 }
 
+func (s Spec) checkShmSize() error {
+	if s.ShmSize < 0 || s.ShmSize > 64*TiB {
+		return Invalid("shm_size", "%s is not between 1 and 64TiB", s.ShmSize).WithHint(unitHint)
+	}
+	return nil
+}
+
 func validateCount(field string, n, most int) error {
 	if n < 0 || n > most {
 		return Invalid(field, "%d is not between 1 and %d", n, most)
@@ -181,6 +188,43 @@ func (s Spec) checkVolumes() error {
 			return Invalid("volumes", "number %d: copy-on-write needs a host directory, and no read-only", i+1).
 				WithHint("write --volume /HOST/PATH:/PATH:cow")
 		}
+	}
+	return nil
+}
+
+// checkTmpfs checks the directories in memory. The kernel's own file systems cannot be covered.
+func (s Spec) checkTmpfs() error {
+	var taken []string
+	for _, v := range s.Volumes {
+		taken = append(taken, path.Clean(v.Target))
+	}
+	for _, t := range s.Tmpfs {
+		target := path.Clean(t.Target)
+		if !path.IsAbs(t.Target) || HasControl(t.Target) || strings.ContainsAny(t.Target, ":,") {
+			return Invalid("tmpfs", "%q is not an absolute path without colons and commas", t.Target)
+		}
+		if first, _, _ := strings.Cut(target[1:], "/"); first == "" || first == "proc" || first == "sys" || target == "/dev" {
+			return Invalid("tmpfs", "nothing can be mounted at %s", t.Target)
+		}
+		if t.Size < 0 || t.Size > 64*TiB {
+			return Invalid("tmpfs", "%s at %s is not between 1 and 64TiB", t.Size, t.Target).WithHint(unitHint)
+		}
+		if slices.Contains(taken, target) {
+			return Invalid("tmpfs", "something else is mounted at %s", t.Target)
+		}
+		taken = append(taken, target)
+	}
+	return nil
+}
+
+func (s Spec) checkDNS() error {
+	for _, server := range s.DNS {
+		if a, err := netip.ParseAddr(server); err != nil || a.Zone() != "" {
+			return Invalid("dns", "%q is not an IP address", server)
+		}
+	}
+	if mode := s.Network.Mode; len(s.DNS) > 0 && (mode == NetworkNone || mode == NetworkInternal) {
+		return Invalid("dns", "a sandbox with network %s reaches no name server", mode)
 	}
 	return nil
 }

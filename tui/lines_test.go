@@ -164,6 +164,8 @@ func TestLaunchLine(t *testing.T) {
 		Persist: true, Workdir: "/srv", User: "app",
 		Env: map[string]string{"A": "it's", "B": ""}, Secrets: []core.Secret{{Name: "KEY", Ref: "kept"}},
 		Volumes: []core.Volume{{Source: "data", Target: "/data", ReadOnly: true}},
+		ShmSize: core.GiB, ReadOnly: true, Tmpfs: []core.Tmpfs{{Target: "/t", Size: 64 * core.MiB}, {Target: "/s"}},
+		DNS:     []string{"192.0.2.53", "2001:db8::53"},
 		Ports:   []core.Port{{Host: 80, Sandbox: 8000, Protocol: core.PortHTTPS}, {Sandbox: 22}},
 		Network: core.Network{Mode: core.NetworkAllow, Allow: []string{"pypi.org", "10.0.0.0/8"}},
 		Inbound: []string{"192.0.2.0/24"}, Require: true,

@@ -177,6 +177,8 @@ func (s *suite) enforce(t *testing.T) {
 		{core.CapDisk, func() { spec.Disk = core.GiB }},
 		{core.CapProcesses, func() { spec.Processes = 100 }},
 		{core.CapOpenFiles, func() { spec.OpenFiles = 100 }},
+		{core.CapShmSize, func() { spec.ShmSize = core.MiB }},
+		{core.CapReadOnly, func() { spec.ReadOnly = true }},
 		{core.CapIdle, func() { spec.IdleTimeout = core.Duration(time.Minute) }},
 		{core.CapNetNone, func() { spec.Network = core.Network{Mode: core.NetworkNone} }},
 		{core.CapNetAllow, func() { spec.Network = core.Network{Mode: core.NetworkAllow, Allow: []string{"192.0.2.0/24"}} }},

@@ -375,7 +375,7 @@ func (m *move) secrets(spec *core.Spec) error {
 func (m *move) drop(spec *core.Spec, caps core.Capabilities) {
 	for _, need := range spec.NeededFor() {
 		f := core.FieldNamed(need.Field)
-		left := f.Limit || f.Name == "persist" || f.Name == "modal" || f.Name == "pull"
+		left := f.Limit || slices.Contains([]string{"persist", "modal", "pull", "tmpfs", "dns"}, f.Name)
 		if left && need.Capability != core.CapTimeout && !caps.Can(need.Capability) {
 			m.warn("%s does not support %s; it was left out", m.opts.To, need.Flag)
 			f.Clear(spec)

@@ -36,7 +36,7 @@ func (f *SpecFlags) Register(app *App, cmd *cobra.Command) {
 	flags.SortFlags = false
 	flags.StringVarP(&f.file, "file", "f", "",
 		"read options from YAML `FILE`, named as in \"sb inspect\" under spec (- is stdin); flags override it")
-	f.lines = map[string]*[]string{"volumes": {}, "ports": {}, "labels": {}, "modal": {}}
+	f.lines = map[string]*[]string{"volumes": {}, "tmpfs": {}, "ports": {}, "labels": {}, "modal": {}}
 	for _, field := range core.Fields() {
 		switch field.Name {
 		case "command": // the arguments
@@ -216,6 +216,16 @@ func (f *SpecFlags) addLists(flags *pflag.FlagSet, spec *core.Spec) error {
 				return err
 			}
 			spec.Volumes = append(spec.Volumes, volume)
+		}
+	}
+	if flags.Changed("tmpfs") {
+		spec.Tmpfs = nil
+		for _, text := range *f.lines["tmpfs"] {
+			tmpfs, err := parseTmpfs(text)
+			if err != nil {
+				return err
+			}
+			spec.Tmpfs = append(spec.Tmpfs, tmpfs)
 		}
 	}
 	if flags.Changed("port") {

@@ -99,6 +99,21 @@ func parseVolume(text string) (core.Volume, error) {
 	return volume, nil
 }
 
+// parseTmpfs reads PATH[:SIZE].
+func parseTmpfs(text string) (core.Tmpfs, error) {
+	target, size, sized := strings.Cut(text, ":")
+	tmpfs := core.Tmpfs{Target: target}
+	var err error
+	if sized {
+		tmpfs.Size, err = core.ParseBytes(size)
+	}
+	if err != nil || !path.IsAbs(target) {
+		return core.Tmpfs{}, core.Errorf(core.KindUsage, "parse", text, "--tmpfs %s: not a directory in memory", text).
+			WithHint("write --tmpfs /PATH or --tmpfs /PATH:SIZE, such as /scratch:64MiB")
+	}
+	return tmpfs, nil
+}
+
 // ParsePort reads [HOST:]PORT[/PROTOCOL].
 func ParsePort(text string) (core.Port, error) {
 	numbers, protocol, _ := strings.Cut(text, "/")

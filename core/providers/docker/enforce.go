@@ -33,6 +33,13 @@ func (p *Provider) Enforcement(ctx context.Context, id string, spec core.Spec) (
 			}
 		case "open_files":
 			e.How = "a resource limit that the container cannot raise; the engine's own holds where it is lower"
+		case "shm_size":
+			e.How = "the size of the tmpfs at /dev/shm"
+		case "read_only":
+			e.How = "a read-only root of the container, which no process inside has the capability to mount again"
+			if has != nil && !has.ReadonlyRootfs {
+				e.Strength, e.Gap = core.Unenforced, "the engine's container has a writable root"
+			}
 		case "timeout", "idle_timeout":
 			e.How = "the container's first process, which ends it"
 		case "network":
@@ -66,7 +73,7 @@ func (p *Provider) Enforcement(ctx context.Context, id string, spec core.Spec) (
 // bounds reads the limits that the engine supports and, with an id, those of that container. It makes no request if
 // spec has no limit that the engine enforces and reaches no address outside of the sandbox.
 func (p *Provider) bounds(ctx context.Context, id string, spec core.Spec) (engine.Facts, *container.HostConfig, error) {
-	limited := spec.CPU != 0 || spec.Memory != 0 || spec.Processes != 0 || spec.Disk != 0
+	limited := spec.ReadOnly || spec.CPU != 0 || spec.Memory != 0 || spec.Processes != 0 || spec.Disk != 0
 	if !limited && !reachesOut(spec) {
 		return engine.Facts{}, nil, nil
 	}

@@ -399,6 +399,14 @@ func (l *launch) host(ctx context.Context) (h *container.HostConfig, err error) 
 	if !spec.GPU.IsZero() {
 		h.DeviceRequests = []container.DeviceRequest{gpus(l.e.Facts(), spec.GPU.Count)}
 	}
+	h.ShmSize, h.ReadonlyRootfs, h.Tmpfs = int64(spec.ShmSize), spec.ReadOnly, inMemory(spec, l.e.Podman)
+	for _, server := range spec.DNS {
+		address, err := netip.ParseAddr(server)
+		if err != nil {
+			return nil, core.Invalid("dns", "%q is not an IP address", server)
+		}
+		h.DNS = append(h.DNS, address)
+	}
 	h.Runtime = l.p.opts.Runtime
 	h.Mounts, err = l.p.mounts(ctx, l.e, spec)
 	h.Mounts = append(h.Mounts, mount.Mount{

@@ -73,7 +73,7 @@ func (p *Provider) Capabilities() core.Capabilities {
 	has := append(core.Implemented(p), core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser, core.CapVolumes,
 		core.CapImages, core.CapPull,
 		core.CapBuild, core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapNetInternal, core.CapNetHost,
-		core.CapOpenFiles,
+		core.CapOpenFiles, core.CapReadOnly, core.CapTmpfs, core.CapShmSize, core.CapDNS,
 		core.CapTimeout, core.CapNoTimeout, core.CapIdle)
 	facts := p.facts()
 	for _, limit := range []struct {

@@ -32,8 +32,8 @@ func inGVisor(runtime string) bool {
 // files go to a file of gVisor, which a stop removes.
 func lostInGVisor(c core.Capability) bool {
 	return slices.Contains([]core.Capability{
-		core.CapNetAll, core.CapNetAllow, core.CapNetInternal, core.CapNetHost, core.CapPorts, core.CapProcesses,
-		core.CapPersist,
+		core.CapNetAll, core.CapNetAllow, core.CapNetInternal, core.CapNetHost, core.CapDNS, core.CapPorts,
+		core.CapProcesses, core.CapPersist,
 	}, c)
 }
 

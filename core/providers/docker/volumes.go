@@ -5,6 +5,8 @@ import (
 	"context"
 	"path"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -40,6 +42,28 @@ func (p *Provider) mounts(ctx context.Context, e containers, spec core.Spec) ([]
 	return mounts, nil
 }
 
+// inMemory returns the options of each directory in memory. A read-only sandbox has one at /tmp.
+func inMemory(spec core.Spec, podman bool) map[string]string {
+	list := spec.Tmpfs
+	tmp := func(target string) bool { return path.Clean(target) == "/tmp" }
+	if spec.ReadOnly && !slices.ContainsFunc(list, func(t core.Tmpfs) bool { return tmp(t.Target) }) &&
+		!slices.ContainsFunc(spec.Volumes, func(v core.Volume) bool { return tmp(v.Target) }) {
+		list = append(slices.Clone(list), core.Tmpfs{Target: "/tmp"})
+	}
+	mounts := map[string]string{}
+	for _, t := range list {
+		options := "rw,exec,nosuid,nodev,mode=1777"
+		if podman {
+			options += ",notmpcopyup" // else the image's files there are copied, unlike in Docker
+		}
+		if t.Size > 0 {
+			options += ",size=" + strconv.FormatInt(int64(t.Size), 10)
+		}
+		mounts[path.Clean(t.Target)] = options
+	}
+	return mounts
+}
+
 // untouched refuses a sandbox in which the mount point of a volume has become a link to sb's own program. The volume
 // would cover the program, and its content would run as the first process. Podman mounts the volume at the last step of
 // such a path, whatever is there.
@@ -49,6 +73,9 @@ func (l *launch) untouched(ctx context.Context, id string) error {
 	places := l.image.Volumes
 	for _, v := range l.spec.Volumes {
 		places = append(places, v.Target)
+	}
+	for _, t := range l.spec.Tmpfs {
+		places = append(places, t.Target)
 	}
 	for _, place := range places {
 		at := "/"

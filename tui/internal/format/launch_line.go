@@ -45,6 +45,10 @@ func LaunchLine(spec core.Spec) string {
 			for _, v := range value {
 				add(flag, volumeText(v))
 			}
+		case []core.Tmpfs:
+			for _, t := range value {
+				add(flag, tmpfsText(t))
+			}
 		case []core.Port:
 			for _, p := range value {
 				add(flag, portText(p))
@@ -83,6 +87,13 @@ func volumeText(v core.Volume) string {
 		text += ":cow"
 	}
 	return text
+}
+
+func tmpfsText(t core.Tmpfs) string {
+	if t.Size == 0 {
+		return t.Target
+	}
+	return t.Target + ":" + t.Size.Exact()
 }
 
 func portText(p core.Port) string {
