@@ -108,6 +108,11 @@ func TestPrivileges(t *testing.T) {
 		const allowed = 1<<0 | 1<<1 | 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<10
 		for _, mode := range []core.NetworkMode{core.NetworkNone, core.NetworkAll} {
 			id := box(t, p, func(spec *core.Spec) { spec.Network.Mode = mode }).ID
+			// Podman 4.3 ignores the request for a private namespace of control groups.
+			groups, _ := sh(t, p, id, "cat /proc/self/cgroup")
+			if !p.engine.Podman && strings.Contains(groups, containerOf(id)) {
+				t.Errorf("%s: the control groups are %q", mode, groups)
+			}
 			for _, user := range []string{"root", "dev"} {
 				out, _ := run(t, p, id, core.ExecSpec{Command: []string{"cat", "/proc/self/status"}, User: user})
 				status := map[string]string{}

@@ -359,7 +359,9 @@ func (l *launch) host(ctx context.Context) (h *container.HostConfig, err error) 
 		CapAdd:      shellCapabilities(),
 		SecurityOpt: []string{"no-new-privileges"},
 		IpcMode:     "private",
-		NetworkMode: network.NetworkNone,
+		// Docker's own default is the host's with control groups of version 1.
+		CgroupnsMode: container.CgroupnsModePrivate,
+		NetworkMode:  network.NetworkNone,
 	}
 	if l.e.Podman {
 		h.LogConfig = container.LogConfig{Type: "k8s-file"}
