@@ -53,6 +53,15 @@ var kindNames = [...]string{
 	KindExhausted:    "exhausted",
 }
 
+// Kinds lists the kinds.
+func Kinds() []Kind {
+	kinds := make([]Kind, len(kindNames))
+	for k := range kindNames {
+		kinds[k] = Kind(k)
+	}
+	return kinds
+}
+
 // String returns the kind's stable snake_case name, as it appears in JSON.
 func (k Kind) String() string {
 	if k < 0 || int(k) >= len(kindNames) {

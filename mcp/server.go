@@ -78,8 +78,12 @@ func New(svc *service.Service, log *slog.Logger, opts setup.Options) (*Server, e
 		Sessions: s.sessions, RunningCommands: s.host.RunningCommands,
 		Files: links.Files{Links: &s.links, Service: s.host.ServiceFor, Changed: s.fileChanged},
 	}
-	if slices.ContainsFunc(chosen, func(t tools.Tool) bool { return t.Name == "run_code" }) {
-		s.endpoint.API = rest.New(s.host)
+	if tools.OverHTTP(opts) && opts.Compat == "" {
+		api, err := rest.New(s.host)
+		if err != nil {
+			return nil, err
+		}
+		s.endpoint.API, s.endpoint.Open = api, rest.Public()
 	}
 	s.wg.Go(s.watch)
 	s.wg.Go(s.sessions.RenewAll)

@@ -1,8 +1,10 @@
 package links
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -68,43 +70,15 @@ func harmless(mimeType string) bool {
 }
 
 func (f Files) download(response http.ResponseWriter, r *http.Request, svc *service.Service, g Grant) {
-	info, err := svc.Files.Stat(r.Context(), g.Sandbox, g.Path)
-	if err != nil {
+	file := File{Sandbox: g.Sandbox, Path: g.Path, Inline: true}
+	if err := Download(response, r, svc, file); err != nil {
 		fileError(response, err)
-		return
 	}
-	file := &sandboxFile{ctx: r.Context(), service: svc, ref: g.Sandbox, path: g.Path, size: info.Size}
-	defer file.Close()
-	beginning := make([]byte, reply.SniffSize)
-	n, err := io.ReadFull(file, beginning)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		fileError(response, err)
-		return
-	}
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		fileError(response, err)
-		return
-	}
-	mimeType := reply.MimeOf(g.Path, beginning[:n])
-	disposition := "attachment"
-	if harmless(mimeType) {
-		disposition = "inline"
-	}
-	if strings.HasPrefix(mimeType, "text/") {
-		mimeType += "; charset=utf-8"
-	}
-	header := response.Header()
-	header.Set("Content-Type", mimeType)
-	header.Set("Content-Disposition", mime.FormatMediaType(disposition, map[string]string{"filename": path.Base(g.Path)}))
-	http.ServeContent(response, r, "", info.ModTime, file)
 }
 
 func (f Files) upload(response http.ResponseWriter, r *http.Request, svc *service.Service, g Grant) {
-	control := http.NewResponseController(response)
-	body := &patientReader{r: http.MaxBytesReader(response, r.Body, maxUpload), control: control}
-	err := svc.Files.WriteFile(r.Context(), g.Sandbox, g.Path, body, core.WriteOptions{Parents: true})
-	_ = control.SetReadDeadline(time.Time{})
-	if err != nil {
+	file := File{Sandbox: g.Sandbox, Path: g.Path}
+	if err := Upload(response, r, svc, file, core.WriteOptions{Parents: true}); err != nil {
 		fileError(response, err)
 		return
 	}
@@ -112,6 +86,76 @@ func (f Files) upload(response http.ResponseWriter, r *http.Request, svc *servic
 		f.Changed(sb, g.Path)
 	}
 	response.WriteHeader(http.StatusNoContent)
+}
+
+// File is a file of a sandbox.
+type File struct {
+	Sandbox string // provider/id
+	Path    string // absolute
+	// Inline lets a browser show types that run no code. It stores others.
+	Inline bool
+}
+
+// ETag returns the entity tag of a regular file's content. It changes with the size or the time of the last change.
+func ETag(info core.FileInfo) string {
+	return fmt.Sprintf("\"%x-%x\"", info.ModTime.UnixNano(), info.Size)
+}
+
+// Download sends the content of a file. Regular files of a known size have an entity tag, and parts of them can be
+// requested. With an error it has written nothing. A failure after that breaks the connection.
+func Download(response http.ResponseWriter, r *http.Request, svc *service.Service, f File) error {
+	info, err := svc.Files.Stat(r.Context(), f.Sandbox, f.Path)
+	if err != nil {
+		return err
+	}
+	file := &sandboxFile{ctx: r.Context(), service: svc, ref: f.Sandbox, path: f.Path, size: info.Size}
+	defer file.Close()
+	beginning := make([]byte, reply.SniffSize)
+	n, err := io.ReadFull(file, beginning)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	beginning = beginning[:n]
+	f.describe(response.Header(), beginning)
+	if info.Mode.IsRegular() && info.Size > 0 {
+		_, _ = file.Seek(0, io.SeekStart) // an offset of 0 is valid
+		response.Header().Set("ETag", ETag(info))
+		http.ServeContent(response, r, "", info.ModTime, file)
+		return nil
+	}
+	// The size of a link is that of its target's name, and files of /proc have none.
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	if _, err := io.Copy(response, io.MultiReader(bytes.NewReader(beginning), file)); err != nil {
+		panic(http.ErrAbortHandler) // the client must not take it for the whole
+	}
+	return nil
+}
+
+// describe sets the headers of the content's type.
+func (f File) describe(header http.Header, beginning []byte) {
+	mimeType := reply.MimeOf(f.Path, beginning)
+	disposition := "attachment"
+	if f.Inline && harmless(mimeType) {
+		disposition = "inline"
+	}
+	if strings.HasPrefix(mimeType, "text/") {
+		mimeType += "; charset=utf-8"
+	}
+	header.Set("Content-Type", mimeType)
+	header.Set("Content-Disposition", mime.FormatMediaType(disposition, map[string]string{"filename": path.Base(f.Path)}))
+}
+
+// Upload writes the body of a request, of at most 4 GiB, to a file. It writes no response.
+func Upload(
+	response http.ResponseWriter, r *http.Request, svc *service.Service, f File, opts core.WriteOptions,
+) error {
+	control := http.NewResponseController(response)
+	body := &patientReader{r: http.MaxBytesReader(response, r.Body, maxUpload), control: control}
+	err := svc.Files.WriteFile(r.Context(), f.Sandbox, f.Path, body, opts)
+	_ = control.SetReadDeadline(time.Time{})
+	return err
 }
 
 const (

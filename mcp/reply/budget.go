@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// DefaultBudget and maxBudget bound the characters of output in one reply.
+	// DefaultBudget and MaxBudget bound the characters of output in one reply.
 	DefaultBudget = 8000
-	maxBudget     = 100_000
+	MaxBudget     = 100_000
 )
 
 // BudgetOf clamps a requested budget; 0 or less means DefaultBudget.
@@ -20,7 +20,7 @@ func BudgetOf(requested int) int {
 	if requested <= 0 {
 		return DefaultBudget
 	}
-	return min(max(requested, 200), maxBudget)
+	return min(max(requested, 200), MaxBudget)
 }
 
 // Clipped is a piece of output that fits a budget.

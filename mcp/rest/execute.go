@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"math"
 	"net/http"
 	"strings"
@@ -14,20 +13,17 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/code"
 	"github.com/seed-0724f904/sb/core/redact"
+	"github.com/seed-0724f904/sb/mcp/tools"
 )
 
 // run is the body of POST /api/v1/execute.
 type run struct {
-	Code string `json:"code"`
-	// Session names the session, which keeps variables; "" is code.DefaultSession.
-	Session string `json:"session_id"`
-	// Sandbox is "" for the one that all such runs share.
-	Sandbox  string `json:"sandbox"`
-	Language string `json:"language"`
-	// Timeout is in seconds.
-	Timeout float64 `json:"timeout"`
-	// Restart starts the session over.
-	Restart bool `json:"restart"`
+	Code     string  `json:"code"`
+	Session  string  `json:"session_id,omitempty" jsonschema:"name of the session, which keeps variables"`
+	Sandbox  string  `json:"sandbox,omitempty" jsonschema:"id or name; left out: the one that all such runs share"`
+	Language string  `json:"language,omitempty" jsonschema:"python, javascript or bash" default:"python"`
+	Timeout  float64 `json:"timeout,omitempty" jsonschema:"in seconds"`
+	Restart  bool    `json:"restart,omitempty" jsonschema:"start the session over"`
 }
 
 // message is one message of the response. Text, Image and Error are those of python-sandbox-mcp.
@@ -35,7 +31,7 @@ type message struct {
 	Text   string `json:"text,omitempty"`
 	Stream string `json:"stream,omitempty"` // "stderr" for text that is not stdout's
 	// Image is in base64.
-	Image  string `json:"image,omitempty"`
+	Image  string `json:"image,omitempty" jsonschema:"in base64"`
 	Format string `json:"format,omitempty"`
 	// Data has the other representations of a value, by MIME type.
 	Data      map[string]json.RawMessage `json:"data,omitempty"`
@@ -52,37 +48,32 @@ const interruptTime = 5 * time.Second
 
 // execute runs code and streams its messages, as lines of JSON or as server-sent events. If the client disconnects, the
 // code is interrupted.
-func (a *api) execute(w http.ResponseWriter, r *http.Request) {
+func (a *API) execute(_ operation, w http.ResponseWriter, r *http.Request, c *tools.Call) error {
 	var in run
-	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
-		writeProblem(w, core.Errorf(core.KindUsage, "execute", "", "the body is not the JSON of a run: %w", err))
-		return
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil { // as python-sandbox-mcp does, it ignores other fields
+		return core.Errorf(core.KindUsage, "execute", "", "the body is not the JSON of a run: %w", err)
 	}
 	if in.Timeout < 0 || in.Timeout > math.MaxInt32 {
-		writeProblem(w, core.Invalid("timeout", "%v is not a number of seconds", in.Timeout))
-		return
+		return core.Invalid("timeout", "%v is not a number of seconds", in.Timeout)
 	}
 	language, err := code.ParseLanguage(cmp.Or(in.Language, string(code.Python)))
 	if err != nil {
-		writeProblem(w, err)
-		return
+		return err
 	}
-	ctx, c := r.Context(), a.call(r)
+	ctx := r.Context()
 	sb, err := c.CodeSandbox(ctx, in.Sandbox, language)
 	if err != nil {
-		writeProblem(w, err)
-		return
+		return err
 	}
 	redactor := a.host.Secrets.Of(sb.ID)
-	s := &stream{w: w, events: strings.Contains(r.Header.Get("Accept"), "text/event-stream"), clean: redactor}
+	s := &codeStream{stream: newStream(w, r), clean: redactor}
 	s.stdout.clean, s.stderr.clean = redactor.Stream(), redactor.Stream()
 	call, err := code.Sessions{Execs: c.Service.Execs}.Start(ctx, sb.Ref(), code.Run{
 		Language: language, Session: in.Session, Code: in.Code, New: in.Restart,
 		Timeout: time.Duration(in.Timeout * float64(time.Second)),
 	}, s.event)
 	if err != nil {
-		writeProblem(w, err)
-		return
+		return err
 	}
 	defer func() { _ = call.Close() }()
 	defer s.end()
@@ -93,22 +84,28 @@ func (a *api) execute(w http.ResponseWriter, r *http.Request) {
 		if err := call.Interrupt(ctx); err == nil {
 			_, _ = call.Wait(ctx)
 		}
-		return
+		return nil
+	}
+	if err != nil && !s.started() {
+		return err
 	}
 	if err != nil {
-		s.fail(err)
+		p := problemOf(err)
+		text := p.Detail
+		if p.Hint != "" {
+			text += " (" + p.Hint + ")"
+		}
+		s.send(message{Error: text, Status: "error"})
 	}
+	return nil
 }
 
-// stream writes the messages of one run.
-type stream struct {
-	w http.ResponseWriter
+// codeStream sends the messages of one run.
+type codeStream struct {
+	*stream
 
-	mu      sync.Mutex
-	over    bool // the request has ended, and w with it
-	events  bool // server-sent events
-	begun   bool
 	clean   *redact.Redactor
+	mu      sync.Mutex // of the fields below
 	stdout  redacted
 	stderr  redacted
 	timeout bool
@@ -119,20 +116,10 @@ type redacted struct{ clean *redact.Stream }
 
 func (t redacted) next(text string) string { return string(t.clean.Next([]byte(text))) }
 
-// end ends the use of the response. Events that come later are dropped.
-func (s *stream) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.over = true
-}
-
 // event sends the messages of an event.
-func (s *stream) event(e code.Event) {
+func (s *codeStream) event(e code.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over {
-		return
-	}
 	switch e.Type {
 	case code.EventStdout:
 		s.text(s.stdout.next(e.Text), "")
@@ -167,14 +154,14 @@ func (s *stream) event(e code.Event) {
 	}
 }
 
-func (s *stream) text(text, name string) {
+func (s *codeStream) text(text, name string) {
 	if text != "" {
 		s.send(message{Text: text, Stream: name})
 	}
 }
 
 // result sends a value: its text, or its picture, and its other representations.
-func (s *stream) result(e code.Event) {
+func (s *codeStream) result(e code.Event) {
 	m := message{Data: map[string]json.RawMessage{}, Count: e.Count}
 	for mime, value := range e.Data {
 		format, isImage := strings.CutPrefix(mime, "image/")
@@ -196,7 +183,7 @@ func (s *stream) result(e code.Event) {
 }
 
 // cleaned removes secrets from the texts of a JSON value.
-func (s *stream) cleaned(value json.RawMessage) json.RawMessage {
+func (s *codeStream) cleaned(value json.RawMessage) json.RawMessage {
 	var decoded any
 	if err := json.Unmarshal(value, &decoded); err != nil {
 		return json.RawMessage("null")
@@ -208,7 +195,7 @@ func (s *stream) cleaned(value json.RawMessage) json.RawMessage {
 	return text
 }
 
-func (s *stream) cleanValue(value any) any {
+func (s *codeStream) cleanValue(value any) any {
 	switch value := value.(type) {
 	case string:
 		return s.clean.Clean(value)
@@ -224,40 +211,4 @@ func (s *stream) cleanValue(value any) any {
 		return clean
 	}
 	return value
-}
-
-// fail sends the error of a run: a problem if nothing was sent yet, else a message.
-func (s *stream) fail(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.begun {
-		writeProblem(s.w, err)
-		return
-	}
-	text := err.Error()
-	if hint := hintOf(err); hint != "" {
-		text += " (" + hint + ")"
-	}
-	s.send(message{Error: text, Status: "error"})
-}
-
-func (s *stream) send(m message) {
-	if !s.begun {
-		s.begun = true
-		contentType := "application/x-ndjson"
-		if s.events {
-			contentType = "text/event-stream"
-		}
-		s.w.Header().Set("Content-Type", contentType)
-	}
-	line, err := json.Marshal(m)
-	if err != nil {
-		line = []byte(`{"error":"a value cannot be shown"}`)
-	}
-	format := "%s\n"
-	if s.events {
-		format = "data: %s\n\n"
-	}
-	_, _ = fmt.Fprintf(s.w, format, line) // the request's context ends when the client is gone
-	_ = http.NewResponseController(s.w).Flush()
 }

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -13,15 +14,14 @@ import (
 
 // session is a session in the response of GET /api/v1/sessions.
 type session struct {
-	ID       string        `json:"session_id"`
-	Sandbox  string        `json:"sandbox"`
-	Language code.Language `json:"language"`
-	State    string        `json:"state"`
-	Count    int64         `json:"execution_count"`
-	Created  time.Time     `json:"created_at,omitzero"`
-	Used     time.Time     `json:"last_used,omitzero"`
-	// IdleTimeout is in seconds.
-	IdleTimeout int64 `json:"idle_timeout"`
+	ID          string        `json:"session_id"`
+	Sandbox     string        `json:"sandbox"`
+	Language    code.Language `json:"language"`
+	State       string        `json:"state"`
+	Count       int64         `json:"execution_count"`
+	Created     time.Time     `json:"created_at,omitzero"`
+	Used        time.Time     `json:"last_used,omitzero"`
+	IdleTimeout int64         `json:"idle_timeout" jsonschema:"in seconds"`
 }
 
 // sessions is the response.
@@ -30,29 +30,64 @@ type sessions struct {
 	Total    int       `json:"total"`
 }
 
-// place returns the sandbox and the language that a request names.
-func (a *api) place(r *http.Request) (*tools.Call, core.Sandbox, code.Language, error) {
-	language, err := code.ParseLanguage(cmp.Or(r.URL.Query().Get("language"), string(code.Python)))
-	if err != nil {
-		return nil, core.Sandbox{}, "", err
-	}
-	c := a.call(r)
-	sb, err := c.Find(r.Context(), cmp.Or(r.URL.Query().Get("sandbox"), c.CodeSandboxName()))
-	return c, sb, language, err
+// sessionsIn names the sandbox of sessions.
+type sessionsIn struct {
+	Sandbox string `json:"sandbox,omitempty" jsonschema:"id or name; left out: the one that runs without a sandbox share"`
 }
 
-// list returns the sessions of one sandbox. Before the first run there are none.
-func (a *api) list(r *http.Request) (any, error) {
-	c, sb, _, err := a.place(r)
-	if errors.Is(err, core.KindNotFound) && r.URL.Query().Get("sandbox") == "" {
-		return sessions{Sessions: []session{}}, nil
+// sessionIn names a session.
+type sessionIn struct {
+	Session  string `json:"session" jsonschema:"name"`
+	Sandbox  string `json:"sandbox,omitempty" jsonschema:"id or name; left out: the one that runs without a sandbox share"`
+	Language string `json:"language,omitempty" enum:"python|javascript|bash" default:"python"`
+}
+
+// sessionOperations are those of code sessions.
+func sessionOperations() []operation {
+	runs := []string{"run_code"}
+	return []operation{
+		{
+			method: http.MethodPost, path: "/execute", gates: runs, handle: (*API).execute,
+			produces: []string{jsonLines, eventStream},
+			tool: tools.Define(tools.Tool{
+				Name: "run_code", Title: "Run code in a session",
+				Description: "Run code and stream its output and results. Each message is a line of JSON or, with Accept: " +
+					"text/event-stream, an event. A client that disconnects interrupts its code.",
+			}, served[run, message]),
+		},
+		{
+			method: http.MethodGet, path: "/sessions", gates: runs, tool: tools.Define(tools.Tool{
+				Name: "session_list", Title: "List sessions", ReadOnly: true, Description: "List the code sessions of a sandbox.",
+			}, listSessions),
+		},
+		{
+			method: http.MethodDelete, path: "/sessions/{session}", gates: runs, status: http.StatusNoContent,
+			tool: tools.Define(tools.Tool{
+				Name: "session_close", Title: "Close a session", Description: "End a code session and forget its variables.",
+			}, closeSession),
+		},
+		{
+			method: http.MethodPost, path: "/sessions/{session}/interrupt", gates: runs, query: true,
+			status: http.StatusNoContent, tool: tools.Define(tools.Tool{
+				Name: "session_interrupt", Title: "Interrupt a session", Description: "Interrupt the code that a session runs.",
+			}, interruptSession),
+		},
+	}
+}
+
+// listSessions returns the sessions of one sandbox. Before the first run there are none.
+func listSessions(ctx context.Context, c *tools.Call, in sessionsIn) (sessions, error) {
+	none := sessions{Sessions: []session{}}
+	sb, err := c.Find(ctx, cmp.Or(in.Sandbox, c.CodeSandboxName()))
+	if errors.Is(err, core.KindNotFound) && in.Sandbox == "" {
+		return none, nil
 	}
 	if err != nil {
-		return nil, err
+		return none, err
 	}
-	found, err := code.Sessions{Execs: c.Service.Execs}.List(r.Context(), sb.Ref())
+	found, err := code.Sessions{Execs: c.Service.Execs}.List(ctx, sb.Ref())
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	all := sessions{Sessions: make([]session, len(found)), Total: len(found)}
 	for i, s := range found {
@@ -64,18 +99,29 @@ func (a *api) list(r *http.Request) (any, error) {
 	return all, nil
 }
 
-func (a *api) end(r *http.Request) (any, error) {
-	c, sb, language, err := a.place(r)
-	if err != nil {
-		return nil, err
-	}
-	return nil, code.Sessions{Execs: c.Service.Execs}.Close(r.Context(), sb.Ref(), language, r.PathValue("session"))
+// done is the output of an operation whose response has no body.
+type done struct{}
+
+func closeSession(ctx context.Context, c *tools.Call, in sessionIn) (done, error) {
+	return done{}, in.on(ctx, c, code.Sessions.Close)
 }
 
-func (a *api) interrupt(r *http.Request) (any, error) {
-	c, sb, language, err := a.place(r)
+func interruptSession(ctx context.Context, c *tools.Call, in sessionIn) (done, error) {
+	return done{}, in.on(ctx, c, code.Sessions.Interrupt)
+}
+
+// on does something with the session.
+func (in sessionIn) on(
+	ctx context.Context, c *tools.Call,
+	do func(code.Sessions, context.Context, string, code.Language, string) error,
+) error {
+	language, err := code.ParseLanguage(cmp.Or(in.Language, string(code.Python)))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return nil, code.Sessions{Execs: c.Service.Execs}.Interrupt(r.Context(), sb.Ref(), language, r.PathValue("session"))
+	sb, err := c.Find(ctx, cmp.Or(in.Sandbox, c.CodeSandboxName()))
+	if err != nil {
+		return err
+	}
+	return do(code.Sessions{Execs: c.Service.Execs}, ctx, sb.Ref(), language, in.Session)
 }

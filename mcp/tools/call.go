@@ -53,6 +53,8 @@ type Call struct {
 	// Service has the caller's permissions.
 	Service *service.Service
 	Request mcp.CallToolRequest
+	// MaxOutput replaces the server's budget for the output in a reply; 0 keeps it.
+	MaxOutput int
 	// notices are sentences for the user, which the result carries.
 	notices []string
 	// steps has the progress of work that can outlast this call; nil for other work.

@@ -53,7 +53,7 @@ func EditFile(ctx context.Context, c *Call, in EditIn) (EditOut, error) {
 		return EditOut{}, err
 	}
 	name := Absolute(sb, in.Path)
-	done, err := c.Host.editing.turn(ctx, FileURI(sb.ID, name))
+	done, err := c.Editing(ctx, sb, name)
 	if err != nil {
 		return EditOut{}, err
 	}
@@ -86,6 +86,11 @@ func EditFile(ctx context.Context, c *Call, in EditIn) (EditOut, error) {
 		out.Diff += "\n[... the rest is left out; file_read returns the file ...]"
 	}
 	return out, nil
+}
+
+// Editing waits until no other call edits or replaces a file; name is absolute. The caller calls done.
+func (c *Call) Editing(ctx context.Context, sb core.Sandbox, name string) (done func(), err error) {
+	return c.Host.editing.turn(ctx, FileURI(sb.ID, name))
 }
 
 // readToEdit returns the whole content of a file.

@@ -77,9 +77,9 @@ func seconds(n int) time.Duration {
 	return time.Duration(min(max(n, -century), century)) * time.Second
 }
 
-// Budget returns the number of characters for a reply; 0 selects the server's default.
+// Budget returns the number of characters for a reply; 0 selects the default of the call.
 func (c *Call) Budget(requested int) int {
-	return reply.BudgetOf(cmp.Or(requested, c.Host.Options.Budget))
+	return reply.BudgetOf(cmp.Or(requested, c.MaxOutput, c.Host.Options.Budget))
 }
 
 // RunExec runs a command in a sandbox.

@@ -221,19 +221,24 @@ func ListExecs(ctx context.Context, c *Call, in SandboxIn) (ExecsOut, error) {
 	}
 	out.Older = max(0, len(execs)-MaxListed)
 	for _, e := range execs[out.Older:] {
-		argv := c.cleanArgv(sb.ID, e.Command)
-		for i, arg := range argv {
-			if short := reply.FirstRunes([]byte(arg), MaxArgument); len(short) < len(arg) {
-				argv[i] = string(short) + "…"
-			}
-		}
-		entry := execEntry{Exec: e.ID, Command: argv, Running: e.Running(), Started: e.Started, Actor: e.Actor}
-		if e.Exit != nil {
-			entry.ExitCode = &e.Exit.Code
-		}
-		out.Execs = append(out.Execs, entry)
+		out.Execs = append(out.Execs, c.entryOf(sb.ID, e))
 	}
 	return out, nil
+}
+
+// entryOf describes a command of a sandbox, without the values of secrets.
+func (c *Call) entryOf(sandbox string, e core.Exec) execEntry {
+	argv := c.cleanArgv(sandbox, e.Command)
+	for i, arg := range argv {
+		if short := reply.FirstRunes([]byte(arg), MaxArgument); len(short) < len(arg) {
+			argv[i] = string(short) + "…"
+		}
+	}
+	entry := execEntry{Exec: e.ID, Command: argv, Running: e.Running(), Started: e.Started, Actor: e.Actor}
+	if e.Exit != nil {
+		entry.ExitCode = &e.Exit.Code
+	}
+	return entry
 }
 
 func (c *Call) cleanArgv(sandbox string, argv []string) []string {

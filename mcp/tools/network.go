@@ -161,7 +161,11 @@ func denied(ctx context.Context, c *Call, in SandboxIn) (denialsOut, error) {
 	}
 	refused, err := c.Service.Policy.Denials(ctx, sb.Ref())
 	for _, d := range refused {
-		out.Denied = append(out.Denied, denial{d.Time, d.Protocol, d.Address, d.Port, d.Name, d.Why, d.Count})
+		out.Denied = append(out.Denied, denialOf(d))
 	}
 	return out, err
+}
+
+func denialOf(d core.Denial) denial {
+	return denial{d.Time, d.Protocol, d.Address, d.Port, d.Name, d.Why, d.Count}
 }

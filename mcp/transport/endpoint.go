@@ -21,8 +21,9 @@ type Endpoint struct {
 	Transport setup.Transport
 	Sessions  *session.Table
 	Files     links.Files
-	// API, if set, serves /api/v1/ beside the protocol.
-	API http.Handler
+	// API, if set, serves /api/v1/ beside the protocol. Open are its paths that need no key.
+	API  API
+	Open []string
 	// RunningCommands counts the commands whose output the server holds, for the metrics.
 	RunningCommands func() int
 	// Lease is the lifetime of an HTTP session without requests.
@@ -33,4 +34,11 @@ type Endpoint struct {
 	Go      func(func())
 
 	Metrics metrics
+}
+
+// API serves routes of plain HTTP.
+type API interface {
+	http.Handler
+	// Shutdown ends the responses that last as long as their client.
+	Shutdown()
 }

@@ -115,6 +115,9 @@ func (w *Web) ServeHTTP(response http.ResponseWriter, r *http.Request) {
 	w.handler.ServeHTTP(response, r)
 }
 
+// apiPrefix begins the paths of the API. Their errors are problems.
+const apiPrefix = "/api/v1/"
+
 // Routes maps paths to handlers. Any other path is not found.
 func (w *Web) Routes() http.Handler {
 	mux := http.NewServeMux()
@@ -124,11 +127,10 @@ func (w *Web) Routes() http.Handler {
 	mux.Handle("POST /message", protocol(w.owned(w.sse.MessageHandler())))
 	mux.Handle("/files/{token}", http.HandlerFunc(w.file))
 	if w.endpoint.API != nil {
-		mux.Handle("/api/v1/", protocol(w.endpoint.API))
-		mux.HandleFunc("GET /api/v1/health", func(response http.ResponseWriter, _ *http.Request) {
-			response.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(response, `{"status":"healthy"}`+"\n")
-		})
+		mux.Handle(apiPrefix, protocol(w.endpoint.API))
+		for _, path := range w.endpoint.Open {
+			mux.Handle("GET "+path, w.endpoint.API)
+		}
 	}
 	mux.Handle("GET /metrics", w.authenticated(w.metrics()))
 	mux.HandleFunc("GET /healthz", func(response http.ResponseWriter, _ *http.Request) {
@@ -185,6 +187,9 @@ func modern(header http.Header, message []byte) bool {
 // continue until the server closes.
 func (w *Web) Shutdown() {
 	w.draining.Store(true)
+	if w.endpoint.API != nil {
+		w.endpoint.API.Shutdown()
+	}
 	w.sse.CloseSessions()
 	w.legacy.shutdown()
 }

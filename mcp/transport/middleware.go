@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/mcp/auth"
+	"github.com/seed-0724f904/sb/mcp/problem"
 )
 
 // authenticated passes on the requests of identified callers, within their limits.
@@ -21,21 +22,23 @@ func (w *Web) authenticated(next http.Handler) http.Handler {
 		case errors.Is(err, core.KindUnauthorized):
 			w.endpoint.Metrics.refused("unauthorized")
 			response.Header().Set("WWW-Authenticate", w.Auth.Challenge())
-			http.Error(response, err.Error(), http.StatusUnauthorized)
+			refuse(response, r, http.StatusUnauthorized, core.KindUnauthorized, err.Error())
 			return
 		case err != nil:
 			w.endpoint.Log.WarnContext(r.Context(), "authentication", "error", err)
-			http.Error(response, "the identity cannot be verified now", http.StatusServiceUnavailable)
+			refuse(
+				response, r, http.StatusServiceUnavailable, core.KindUnavailable, "the identity cannot be verified now",
+			)
 			return
 		case identity.NoTools && r.URL.Path != "/metrics",
 			w.Auth.Required() && !identity.Metrics && r.URL.Path == "/metrics":
-			http.Error(response, "the scope of this key does not allow it", http.StatusForbidden)
+			refuse(response, r, http.StatusForbidden, core.KindUnauthorized, "the scope of this key does not allow it")
 			return
 		}
 		if !w.limits.Allow(identity, r) {
 			w.endpoint.Metrics.refused("rate")
 			response.Header().Set("Retry-After", "1")
-			http.Error(response, "too many requests", http.StatusTooManyRequests)
+			refuse(response, r, http.StatusTooManyRequests, core.KindExhausted, "too many requests")
 			return
 		}
 		next.ServeHTTP(response, r.WithContext(auth.WithIdentity(r.Context(), identity)))
@@ -99,7 +102,7 @@ func routeOf(path string) string {
 	case "/mcp", "/sse", "/message", "/metrics", "/healthz", "/readyz":
 		return path
 	}
-	for _, prefix := range []string{"/files/", "/api/v1/"} {
+	for _, prefix := range []string{"/files/", apiPrefix} {
 		if strings.HasPrefix(path, prefix) {
 			return prefix
 		}
@@ -116,7 +119,7 @@ func (w *Web) guarded(next http.Handler) http.Handler {
 		header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
 		header.Set("Referrer-Policy", "no-referrer")
 		if err := w.hosts.Check(r); err != nil {
-			http.Error(response, err.Error(), http.StatusForbidden)
+			refuse(response, r, http.StatusForbidden, core.KindUnauthorized, err.Error())
 			return
 		}
 		if auth.CrossOrigin(header, r) {
@@ -135,8 +138,9 @@ func (w *Web) body(next http.Handler) http.Handler {
 			next.ServeHTTP(response, r)
 			return
 		}
-		if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-			http.Error(response, "the content is not application/json", http.StatusBadRequest)
+		if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); !bare(r) &&
+			(err != nil || media != "application/json") {
+			refuse(response, r, http.StatusBadRequest, core.KindUsage, "the content is not application/json")
 			return
 		}
 		control := http.NewResponseController(response)
@@ -144,17 +148,34 @@ func (w *Web) body(next http.Handler) http.Handler {
 		data, err := io.ReadAll(http.MaxBytesReader(response, r.Body, w.options.MaxBody))
 		_ = control.SetReadDeadline(time.Time{})
 		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-			http.Error(response, "the body is larger than "+core.Bytes(w.options.MaxBody).
-				String(), http.StatusRequestEntityTooLarge)
+			refuse(
+				response, r, http.StatusRequestEntityTooLarge, core.KindUsage,
+				"the body is larger than "+core.Bytes(w.options.MaxBody).String(),
+			)
 			return
 		}
 		if err != nil {
-			http.Error(response, "the body was not received", http.StatusRequestTimeout)
+			refuse(response, r, http.StatusRequestTimeout, core.KindTimeout, "the body was not received")
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(data))
 		next.ServeHTTP(response, r)
 	})
+}
+
+// bare reports whether a request has no content, and has credentials that no web page can send to another origin without
+// permission.
+func bare(r *http.Request) bool {
+	return r.ContentLength == 0 && r.Header.Get("Content-Type") == "" && r.Header.Get("Authorization") != ""
+}
+
+// refuse answers a request that no handler gets: with a problem below apiPrefix, else with text.
+func refuse(response http.ResponseWriter, r *http.Request, status int, kind core.Kind, text string) {
+	if !strings.HasPrefix(r.URL.Path, apiPrefix) {
+		http.Error(response, text, status)
+		return
+	}
+	problem.Of(core.Errorf(kind, "api", "", "%s", text)).WithStatus(status).Write(response)
 }
 
 // patientWriter sets a new deadline for each write to a client, and records the status.
