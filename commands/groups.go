@@ -83,7 +83,9 @@ func groups() []group {
 			{"history", watch.NewHistory},
 			{"cost", watch.NewCost},
 		}},
-		{"assistants", "Assistants:", []named{{"mcp", assistants.NewMCP}, {"key", assistants.NewKey}}},
+		{"assistants", "Assistants:", []named{
+			{"mcp", assistants.NewMCP}, {"serve", assistants.NewServe}, {"key", assistants.NewKey},
+		}},
 		{"setup", "Setup:", []named{
 			{"doctor", setup.NewDoctor},
 			{"login", setup.NewLogin},

@@ -92,9 +92,13 @@ func (b *lockedBuffer) String() string {
 
 func (h *home) serve(arguments ...string) *served {
 	h.t.Helper()
-	s := &served{
-		cmd: exec.Command(filepath.Join(h.bin, "sb"), append([]string{"mcp"}, arguments...)...), stderr: &lockedBuffer{},
-	}
+	return h.start(append([]string{"mcp"}, arguments...)...)
+}
+
+// start starts a server by a command of sb.
+func (h *home) start(command ...string) *served {
+	h.t.Helper()
+	s := &served{cmd: exec.Command(filepath.Join(h.bin, "sb"), command...), stderr: &lockedBuffer{}}
 	s.cmd.Env, s.cmd.Stderr = h.env, s.stderr
 	var err error
 	if s.in, err = s.cmd.StdinPipe(); err != nil {
@@ -125,18 +129,24 @@ func (h *home) serve(arguments ...string) *served {
 func (h *home) listen(arguments ...string) (url string, s *served) {
 	h.t.Helper()
 	s = h.serve(append([]string{"--port", "0"}, arguments...)...)
+	return h.urlOf(s), s
+}
+
+// urlOf waits until a server listens and returns its URL without a path.
+func (h *home) urlOf(s *served) string {
+	h.t.Helper()
 	h.t.Cleanup(func() { _ = s.cmd.Process.Signal(syscall.SIGTERM) })
 	deadline := time.Now().Add(patience)
 	for time.Now().Before(deadline) {
 		for line := range strings.Lines(s.stderr.String()) {
 			if address, found := strings.CutPrefix(strings.TrimSpace(line), "listening on "); found {
-				return strings.TrimSuffix(strings.TrimSuffix(address, "/mcp"), "/sse"), s
+				return strings.TrimSuffix(strings.TrimSuffix(address, "/mcp"), "/sse")
 			}
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	h.t.Fatalf("it does not listen: %s", s.stderr)
-	return "", nil
+	return ""
 }
 
 // assistant is a client of the official SDK.

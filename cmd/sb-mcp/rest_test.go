@@ -186,3 +186,46 @@ func TestEventsOfARunOverHTTP(t *testing.T) {
 		t.Errorf("after the interrupt: %v", got)
 	}
 }
+
+// "sb serve" serves the operations over plain HTTP, and assistants beside them.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	s := h.start("serve", "--port", "0")
+	url := h.urlOf(s)
+	key, err := os.ReadFile(filepath.Join(h.dir, "state", "sb", "mcp.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := restClient{t, url, strings.TrimSpace(string(key))}
+	if got := c.request("POST", "/api/v1/sandboxes", `{"name": "dev", "image": "host"}`); got.status != http.StatusCreated {
+		t.Fatalf("the launch: %d, %s", got.status, got.text)
+	}
+	got := c.request("PUT", "/api/v1/sandboxes/dev/files?path=/tmp/x.py", "print(6 * 7)")
+	if got.status != http.StatusNoContent {
+		t.Errorf("the upload: %d, %s", got.status, got.text)
+	}
+	var result struct {
+		Stdout string `json:"stdout"`
+	}
+	got = c.request("POST", "/api/v1/sandboxes/dev/execs", `{"argv": ["python3", "/tmp/x.py"]}`)
+	if err := json.Unmarshal(got.text, &result); err != nil || result.Stdout != "42\n" {
+		t.Errorf("the command: %d, %s", got.status, got.text)
+	}
+	if out := h.sb("ls"); !strings.Contains(out, "mcp-dev") {
+		t.Errorf("sb ls: %s", out)
+	}
+	if got := c.request("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{`+
+		`"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`); got.status !=
+		http.StatusOK {
+		t.Errorf("an assistant: %d, %s", got.status, got.text)
+	}
+	if got := c.request("DELETE", "/api/v1/sandboxes/dev", ""); got.status != http.StatusNoContent {
+		t.Errorf("the end: %d, %s", got.status, got.text)
+	}
+	for _, flag := range []string{"--transport", "--list-tools"} {
+		if out := h.sb("serve", flag); !strings.Contains(out, "unknown flag") {
+			t.Errorf("sb serve %s: %s", flag, out)
+		}
+	}
+}

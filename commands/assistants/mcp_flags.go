@@ -22,11 +22,13 @@ type mcpFlags struct {
 	maxTimeout   cli.DurationValue
 	maxMemory    cli.BytesValue
 	networks     []string
-	transport    string
-	maxBody      cli.BytesValue
-	passEnv      []string
+	// transport is set before Register if the command has only that one.
+	transport string
+	maxBody   cli.BytesValue
+	passEnv   []string
 }
 
+// Register adds the flags to a command. One with a single transport has no flags for other uses.
 func (f *mcpFlags) Register(app *cli.App, cmd *cobra.Command, opts *MCPOptions) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
@@ -40,8 +42,10 @@ func (f *mcpFlags) Register(app *cli.App, cmd *cobra.Command, opts *MCPOptions) 
 	)
 	flags.StringSliceVar(&server.Tools, "tools", nil, "serve these additional `TOOLS`")
 	flags.BoolVar(&server.ReadOnly, "read-only", false, "serve no tool that changes anything")
-	flags.BoolVar(&opts.ListTools, "list-tools", false, "print the tools with their sizes in tokens, and serve nothing")
-	cli.JSONFlag(cmd, &opts.JSON, "name, title, toolset, read_only, tokens; with --list-tools")
+	if f.transport == "" {
+		flags.BoolVar(&opts.ListTools, "list-tools", false, "print the tools with their sizes in tokens, and serve nothing")
+		cli.JSONFlag(cmd, &opts.JSON, "name, title, toolset, read_only, tokens; with --list-tools")
+	}
 	flags.StringVar(
 		&server.Compat, "compat", "",
 		"serve the tool names and parameters of another `SYSTEM` instead: mcp4modal, docker-sandbox-server, mcp-sandbox, "+
@@ -83,9 +87,12 @@ func (f *mcpFlags) Register(app *cli.App, cmd *cobra.Command, opts *MCPOptions) 
 	flags.BoolVar(&server.NoElicit, "no-confirm", false, "never ask the user through the client")
 
 	web := &server.HTTP
-	flags.StringVar(
-		&f.transport, "transport", string(setup.Stdio), "transport for clients: `stdio`, streamable-http (or http), or sse",
-	)
+	if f.transport == "" {
+		flags.StringVar(
+			&f.transport, "transport", string(setup.Stdio), "transport for clients: `stdio`, streamable-http (or http), or sse",
+		)
+		cli.Complete(cmd, "transport", cli.Fixed(setup.Transports()...))
+	}
 	flags.StringVar(&web.Host, "host", "127.0.0.1", "listen on `ADDRESS` (also MCP_HOST)")
 	flags.IntVar(&web.Port, "port", 8000, "listen on `PORT`; 0 chooses a free one (also MCP_PORT)")
 	flags.StringVar(&web.TLSCert, "tls-cert", "", "serve HTTPS with the certificate in `FILE` (PEM)")
@@ -114,7 +121,6 @@ func (f *mcpFlags) Register(app *cli.App, cmd *cobra.Command, opts *MCPOptions) 
 	flags.BoolVar(&opts.LogJSON, "log-json", false, "log as JSON")
 
 	cli.Complete(cmd, "compat", cli.Fixed(setup.Compats()...))
-	cli.Complete(cmd, "transport", cli.Fixed(setup.Transports()...))
 	cli.Complete(cmd, "provider", app.CompleteProviders)
 	cli.Complete(cmd, "template", app.CompleteTemplates)
 	cli.Complete(cmd, "toolsets", cli.Fixed(setup.Toolsets()...))
