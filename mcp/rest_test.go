@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -278,9 +280,9 @@ func TestFilesOverHTTP(t *testing.T) {
 	if got := c.want(t, 200, "GET", sb+"/files?path=/tmp/link", ""); got.text != "a longer text than before" {
 		t.Errorf("through a link: %q", got.text)
 	}
-	got, text := response{}, ""
-	if got.answer, text = s.ask(t, "GET", "/api/v1"+sb+"/files?path=/tmp/empty", "", nil); got.StatusCode != 200 || text != "" {
-		t.Errorf("an empty file: %s, %q", got.Status, text)
+	empty, text := s.ask(t, "GET", "/api/v1"+sb+"/files?path=/tmp/empty", "", nil)
+	if empty.StatusCode != 200 || text != "" {
+		t.Errorf("an empty file: %s, %q", empty.Status, text)
 	}
 	if got := c.want(t, 200, "GET", sb+"/directory?path=/tmp", ""); got.JSON["total"] != 3.0 {
 		t.Errorf("the directory: %s", got.text)
@@ -333,8 +335,11 @@ var bodies = map[string]string{
 	"volume_create": `{"name": "v"}`,
 }
 
-// requests calls do with a request for each operation of the document. fill has the arguments of paths and queries.
-func (c *apiClient) requests(fill map[string]string, do func(id, method, path, body string)) {
+// requests calls do with a request for each operation of the document. Those on a sandbox are on sb.
+func (c *apiClient) requests(sb string, do func(id, method, path, body string)) {
+	fill := map[string]string{
+		"sandbox": sb, "exec_id": "1", "package": "x", "path": "/tmp/f", "session": "s", "name": "n",
+	}
 	for _, template := range slices.Sorted(maps.Keys(c.doc.Paths)) {
 		for _, method := range slices.Sorted(maps.Keys(c.doc.Paths[template])) {
 			op := c.doc.Paths[template][method]
@@ -367,15 +372,13 @@ func TestOwnersOverHTTP(t *testing.T) {
 	}
 	seen := 0
 	for _, ref := range []string{id, "fake%2F" + id, "mcp-alice-private", id[:6]} {
-		fill := map[string]string{"sandbox": ref, "exec_id": "1", "package": "x", "path": "/tmp/f", "session": "s", "name": "n"}
-		mallory.requests(fill, func(op, method, path, body string) {
-			if strings.HasPrefix(op, "session_") {
+		mallory.requests(ref, func(op, method, path, body string) {
+			switch {
+			case strings.HasPrefix(op, "session_"), op == "events":
 				path += "?sandbox=" + ref
-			} else if op == "run_code" {
+			case op == "run_code":
 				body = fmt.Sprintf(`{"code": "1", "sandbox": %q}`, strings.ReplaceAll(ref, "%2F", "/"))
-			} else if op == "events" {
-				path += "?sandbox=" + ref
-			} else if !strings.Contains(path, ref) {
+			case !strings.Contains(path, ref):
 				return
 			}
 			seen++
@@ -399,8 +402,7 @@ func TestReadOnlyOverHTTP(t *testing.T) {
 	s := newSite(t, setup.Options{HTTP: setup.HTTP{Rate: -1}})
 	owner, reader := s.api(t, s.key(t, "alice")), s.api(t, s.key(t, "alice", keys.ScopeRead))
 	sb := strings.TrimPrefix(owner.launch(t, `{}`), "/sandboxes/")
-	fill := map[string]string{"sandbox": sb, "exec_id": "1", "package": "x", "path": "/tmp/f", "session": "s", "name": "n"}
-	reader.requests(fill, func(op, method, path, body string) {
+	reader.requests(sb, func(op, method, path, body string) {
 		if method == "GET" {
 			return
 		}
@@ -492,7 +494,7 @@ func (c *apiClient) watch(t *testing.T, path, accept string) (messages <-chan st
 	}
 	bearer(c.key)(r)
 	r.Header.Set("Accept", accept)
-	got, err := c.http.Do(r)
+	got, err := c.http.Do(r) //nolint:bodyclose // the cleanup closes it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -555,7 +557,7 @@ func TestEventsOverHTTP(t *testing.T) {
 		}
 	}
 	s.web.Shutdown()
-	for range messages { //nolint:revive // the stream has to end with the server
+	for range messages { // the stream has to end with the server
 	}
 }
 
@@ -584,5 +586,43 @@ func TestFollowedLogsOverHTTP(t *testing.T) {
 	}
 	if want := "one " + core.Redacted + "\ntwo\nä"; text != want {
 		t.Errorf("the output is %q, want %q", text, want)
+	}
+}
+
+// broken is an API that fails after the beginning of a response of unknown length.
+type broken struct{}
+
+func (broken) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	_, _ = io.WriteString(w, "a part")
+	_ = http.NewResponseController(w).Flush()
+	panic(http.ErrAbortHandler)
+}
+
+func (broken) Shutdown() {}
+
+// A download that fails on its way breaks the connection. Without that, the client takes the part for the whole.
+func TestBrokenResponseIsNotWhole(t *testing.T) {
+	b := newBench(t, setup.Options{HTTP: setup.HTTP{NoAuth: true}})
+	b.endpoint.API = broken{}
+	server := httptest.NewUnstartedServer(nil)
+	web, err := b.NewWeb(server.Listener.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Config.Handler = web
+	server.Start()
+	defer server.Close()
+	defer web.Shutdown()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/api/v1/x", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := server.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = got.Body.Close() }()
+	if text, err := io.ReadAll(got.Body); err == nil || string(text) != "a part" {
+		t.Errorf("%q, %v", text, err)
 	}
 }

@@ -19,7 +19,8 @@ func NodeModules(t Skipper) string {
 	if dir == "" {
 		t.Skip(
 			NodeVariable + " names no directory: npm i node@22 @modelcontextprotocol/conformance@0.1.16 " +
-				"@modelcontextprotocol/inspector@0.15.0 @modelcontextprotocol/sdk@1.32.2",
+				"@modelcontextprotocol/inspector@0.15.0 @modelcontextprotocol/sdk@1.32.2 oazapfts@7.5.0 " +
+				"@oazapfts/runtime@1.2.0",
 		)
 	}
 	return dir

@@ -88,7 +88,7 @@ func CrossOrigin(header http.Header, r *http.Request) (preflight bool) {
 	}
 	header.Add("Vary", "Origin")
 	header.Set("Access-Control-Allow-Origin", origin)
-	header.Set("Access-Control-Expose-Headers", server.HeaderKeySessionID+", WWW-Authenticate")
+	header.Set("Access-Control-Expose-Headers", server.HeaderKeySessionID+", WWW-Authenticate, ETag, Location")
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		return false
 	}

@@ -10,9 +10,10 @@ import (
 )
 
 const (
-	// DefaultBudget and MaxBudget bound the characters of output in one reply.
+	// DefaultBudget bounds the characters of output in one reply, unless a call requests another bound.
 	DefaultBudget = 8000
-	MaxBudget     = 100_000
+	// MaxBudget is the largest bound.
+	MaxBudget = 100_000
 )
 
 // BudgetOf clamps a requested budget; 0 or less means DefaultBudget.

@@ -18,9 +18,10 @@ import (
 // idempotencyHeader is the header of a key that makes a launch repeatable (draft-ietf-httpapi-idempotency-key-header).
 const idempotencyHeader = "Idempotency-Key"
 
-// The launches that the server remembers: at most maxLaunches, each for launchFor. maxIdempotencyKey bounds a key.
+// The launches that the server remembers: at most maxLaunches of an owner, each for launchFor. maxIdempotencyKey bounds
+// a key, in bytes.
 const (
-	maxLaunches       = 1000
+	maxLaunches       = 100
 	launchFor         = 24 * time.Hour
 	maxIdempotencyKey = 255
 )
@@ -112,9 +113,7 @@ func (l *launches) once(
 		found = l.list[i]
 	}
 	if found == nil {
-		if len(l.list) == maxLaunches {
-			l.list = slices.Delete(l.list, 0, 1)
-		}
+		l.makeRoom(key.owner)
 		found = &keyedLaunch{launchKey: key, request: request, begun: time.Now(), done: make(chan struct{})}
 		l.list = append(l.list, found)
 		goes(func() {
@@ -136,6 +135,22 @@ func (l *launches) once(
 		return found.value, found.err
 	case <-ctx.Done():
 		return nil, core.Wrap("launch", "", ctx.Err())
+	}
+}
+
+// makeRoom forgets the oldest launch of an owner who has the most. The caller holds mu.
+func (l *launches) makeRoom(owner string) {
+	count, oldest := 0, -1
+	for i, k := range l.list {
+		if k.owner != owner {
+			continue
+		}
+		if count++; oldest < 0 {
+			oldest = i
+		}
+	}
+	if count >= maxLaunches {
+		l.list = slices.Delete(l.list, oldest, oldest+1)
 	}
 }
 

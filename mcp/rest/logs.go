@@ -2,6 +2,7 @@ package rest
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -123,7 +124,7 @@ type legible struct {
 }
 
 func (l *legible) next(piece []byte) string {
-	data := append(l.cut, l.clean.Next(piece)...)
+	data := slices.Concat(l.cut, l.clean.Next(piece))
 	whole := len(data)
 	for back := 1; back < utf8.UTFMax && back <= len(data); back++ {
 		at := len(data) - back
@@ -135,10 +136,10 @@ func (l *legible) next(piece []byte) string {
 		}
 		break
 	}
-	l.cut = append([]byte(nil), data[whole:]...)
+	l.cut = data[whole:]
 	return strings.ToValidUTF8(string(data[:whole]), "\uFFFD")
 }
 
 func (l *legible) rest() string {
-	return strings.ToValidUTF8(string(append(l.cut, l.clean.Rest()...)), "\uFFFD")
+	return strings.ToValidUTF8(string(slices.Concat(l.cut, l.clean.Rest())), "\uFFFD")
 }

@@ -115,11 +115,12 @@ func (op operation) headers() []string {
 	return nil
 }
 
-// parameter returns the parameter object of an argument. A list of texts is not taken in a query.
+// parameter returns the parameter object of an argument.
 func (op operation) parameter(name, in string) object {
 	schema := *op.tool.In.Root.Properties[name]
 	parameter := object{
-		"name": name, "in": in, "required": in == "path" || slices.Contains(op.tool.In.Root.Required, name), "schema": &schema,
+		"name": name, "in": in, "schema": &schema,
+		"required": in == "path" || slices.Contains(op.tool.In.Root.Required, name),
 	}
 	if schema.Description != "" {
 		parameter["description"], schema.Description = schema.Description, ""

@@ -73,13 +73,15 @@ func (w *Web) owned(next http.Handler) http.Handler {
 	})
 }
 
-// observed counts and logs requests. It recovers from a panic of a request.
+// observed counts and logs requests. It recovers from a panic of a request, but not from http.ErrAbortHandler.
 func (w *Web) observed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(response http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
 		patient := &patientWriter{ResponseWriter: response, control: http.NewResponseController(response)}
 		defer func() {
-			if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // compared by identity
+			p := recover()
+			aborted := p == http.ErrAbortHandler //nolint:errorlint // compared by identity
+			if p != nil && !aborted {
 				w.endpoint.Log.ErrorContext(r.Context(), "a request panicked", "panic", p)
 				if patient.status == 0 {
 					http.Error(patient, "internal error", http.StatusInternalServerError)
@@ -91,6 +93,9 @@ func (w *Web) observed(next http.Handler) http.Handler {
 				r.Context(), "http", "method", r.Method, "route", route, "status", patient.status, "ms",
 				time.Since(begin).Milliseconds(),
 			)
+			if aborted {
+				panic(p) // the server breaks the connection, so that the client does not take a part for the whole
+			}
 		}()
 		next.ServeHTTP(patient, r)
 	})
@@ -163,8 +168,8 @@ func (w *Web) body(next http.Handler) http.Handler {
 	})
 }
 
-// bare reports whether a request has no content, and has credentials that no web page can send to another origin without
-// permission.
+// bare reports whether a request has no content, and has credentials that no web page can send to another origin
+// without permission.
 func bare(r *http.Request) bool {
 	return r.ContentLength == 0 && r.Header.Get("Content-Type") == "" && r.Header.Get("Authorization") != ""
 }
