@@ -484,8 +484,16 @@ func TestProblemsOverHTTP(t *testing.T) {
 	t.Error("the rate has no limit")
 }
 
-// watch opens a stream of events and returns its messages. stop ends it.
-func (c *apiClient) watch(t *testing.T, path, accept string) (messages <-chan string, header http.Header) {
+// watched is a response that arrives.
+type watched struct {
+	header http.Header
+	lines  chan string // closed at the end
+	// err is why it ended, after lines is closed; nil if the server ended it.
+	err error
+}
+
+// watch opens a stream.
+func (c *apiClient) watch(t *testing.T, path, accept string) *watched {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.web.URL()+"/api/v1"+path, http.NoBody)
@@ -498,20 +506,24 @@ func (c *apiClient) watch(t *testing.T, path, accept string) (messages <-chan st
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, done := make(chan string, 1000), make(chan struct{})
+	w, done := &watched{header: got.Header, lines: make(chan string, 1000)}, make(chan struct{})
 	go func() {
 		defer close(done)
-		defer close(out)
-		for lines := bufio.NewScanner(got.Body); lines.Scan(); {
-			out <- lines.Text()
+		defer close(w.lines)
+		scanner := bufio.NewScanner(got.Body)
+		for scanner.Scan() {
+			w.lines <- scanner.Text()
 		}
+		w.err = scanner.Err()
 	}()
 	t.Cleanup(func() {
 		cancel()
 		_ = got.Body.Close()
+		for range w.lines { // it may wait for a reader
+		}
 		providertest.Receive(t, done)
 	})
-	return out, got.Header
+	return w
 }
 
 // An owner's stream has the events of the owner's sandboxes, and no others.
@@ -519,9 +531,9 @@ func TestEventsOverHTTP(t *testing.T) {
 	s := newSite(t, setup.Options{HTTP: setup.HTTP{Rate: -1}})
 	alice, bob := s.api(t, s.key(t, "alice")), s.api(t, s.key(t, "bob"))
 	hers, his := alice.launch(t, `{}`), bob.launch(t, `{}`)
-	messages, header := bob.watch(t, "/events", "text/event-stream")
-	if header.Get("Content-Type") != "text/event-stream" {
-		t.Errorf("the type is %q", header.Get("Content-Type"))
+	w := bob.watch(t, "/events", "text/event-stream")
+	if kind := w.header.Get("Content-Type"); kind != "text/event-stream" {
+		t.Errorf("the type is %q", kind)
 	}
 	var event map[string]any
 	for deadline := time.Now().Add(patience); event["type"] != "exec"; {
@@ -531,7 +543,7 @@ func TestEventsOverHTTP(t *testing.T) {
 		alice.want(t, 200, "POST", hers+"/execs", `{"argv": ["echo", "hers"]}`)
 		bob.want(t, 200, "POST", his+"/execs", `{"argv": ["echo", "his"]}`)
 		select {
-		case line := <-messages:
+		case line := <-w.lines:
 			data, ok := strings.CutPrefix(line, "data: ")
 			if !ok {
 				continue
@@ -548,7 +560,7 @@ func TestEventsOverHTTP(t *testing.T) {
 	}
 	alice.want(t, 200, "POST", hers+"/execs", `{"argv": ["echo", "hers"]}`)
 	bob.want(t, 204, "DELETE", his, "")
-	for line := range messages {
+	for line := range w.lines {
 		if strings.Contains(line, "hers") || strings.Contains(line, strings.TrimPrefix(hers, "/sandboxes/")) {
 			t.Errorf("bob sees %s", line)
 		}
@@ -557,7 +569,10 @@ func TestEventsOverHTTP(t *testing.T) {
 		}
 	}
 	s.web.Shutdown()
-	for range messages { // the stream has to end with the server
+	for range w.lines { // until the end
+	}
+	if w.err != nil {
+		t.Errorf("the stream does not end with the server: %v", w.err)
 	}
 }
 
@@ -569,12 +584,12 @@ func TestFollowedLogsOverHTTP(t *testing.T) {
 	id := c.want(t, 200, "POST", sb+"/execs",
 		`{"command": "echo one $TOKEN; read x; echo two; printf '\\303'; printf '\\244'", "keep_stdin_open": true, "background": true}`).
 		JSON["exec_id"].(string)
-	messages, header := c.watch(t, sb+"/logs?follow=true&exec_id="+id, "*/*")
-	if header.Get("Content-Type") != "application/x-ndjson" {
-		t.Errorf("the type is %q", header.Get("Content-Type"))
+	w := c.watch(t, sb+"/logs?follow=true&exec_id="+id, "*/*")
+	if kind := w.header.Get("Content-Type"); kind != "application/x-ndjson" {
+		t.Errorf("the type is %q", kind)
 	}
 	text := ""
-	for line := range messages {
+	for line := range w.lines {
 		var record struct{ Text string }
 		if err := json.Unmarshal([]byte(line), &record); err != nil {
 			t.Fatal(err)

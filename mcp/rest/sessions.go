@@ -39,7 +39,7 @@ type sessionsIn struct {
 type sessionIn struct {
 	Session  string `json:"session" jsonschema:"name"`
 	Sandbox  string `json:"sandbox,omitempty" jsonschema:"id or name; left out: the one that runs without a sandbox share"`
-	Language string `json:"language,omitempty" enum:"python|javascript|bash" default:"python"`
+	Language string `json:"language,omitempty" jsonschema:"python, javascript or bash" default:"python"`
 }
 
 // sessionOperations are those of code sessions.
