@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"syscall"
 	"unicode"
 	"unicode/utf8"
 )
@@ -197,6 +198,8 @@ func KindOf(err error) Kind {
 		return KindConflict
 	case errors.Is(err, fs.ErrPermission):
 		return KindUnauthorized
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return KindExhausted
 	}
 	return KindInternal
 }

@@ -25,6 +25,8 @@ type CopyOptions struct {
 	// IncludeGit is transfer.Request.IncludeGit.
 	IncludeGit bool
 	JSON       bool
+	// shown returns an endpoint as the user named it. Nil is Endpoint.String.
+	shown func(transfer.Endpoint) string
 }
 
 // Register adds the flags that all copies share.
@@ -98,17 +100,22 @@ func runCopy(ctx context.Context, opts *CopyOptions) error {
 		).
 			WithHint("a sandbox and a path in it are one word: SANDBOX:PATH")
 	}
+	shown := opts.shown
+	if shown == nil {
+		shown = transfer.Endpoint.String
+	}
 	results := []transfer.Result{}
 	var failed error
 	for _, from := range sources {
-		report, stop := opts.App.TransferBar(from.String(), !opts.JSON)
+		report, stop := opts.App.TransferBar(shown(from), !opts.JSON)
 		result, err := transfer.Copy(ctx, svc.Files, transfer.Request{
 			From: from, To: opts.To, Exclude: opts.Exclude, GitIgnore: opts.GitIgnore, IncludeGit: opts.IncludeGit,
 			In: opts.App.Streams.In, Out: opts.App.Streams.Out, Progress: report,
 		})
 		stop()
+		result.Source, result.Destination = shown(from), shown(opts.To)
 		for _, warning := range result.Warnings {
-			_, _ = fmt.Fprintf(opts.App.Streams.Err, "warning: %s: %s\n", output.Clean(from.String()), output.Clean(warning))
+			_, _ = fmt.Fprintf(opts.App.Streams.Err, "warning: %s: %s\n", output.Clean(result.Source), output.Clean(warning))
 		}
 		if err != nil {
 			failed = errors.Join(failed, err)

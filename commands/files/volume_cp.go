@@ -137,7 +137,43 @@ func runVolumeCopy(ctx context.Context, opts *VolumeCopyOptions) (err error) {
 			opts.From[i].Sandbox = box.ID
 		}
 	}
-	return runCopy(ctx, &opts.CopyOptions)
+	inside := volumeNames{volume: opts.Volume, box: box.ID}
+	opts.shown = func(end transfer.Endpoint) string {
+		if end.Sandbox == "" {
+			return end.String()
+		}
+		return inside.typed(end.String())
+	}
+	return inside.named(runCopy(ctx, &opts.CopyOptions))
+}
+
+// volumeNames translates names in the sandbox of a copy to those that the user typed.
+type volumeNames struct{ volume, box string }
+
+// typed translates a path in the sandbox, with or without the sandbox's id. Other names stay as they are.
+func (n volumeNames) typed(name string) string {
+	at, ok := strings.CutPrefix(strings.TrimPrefix(name, n.box+":"), service.VolumeTarget)
+	if !ok || at != "" && at[0] != '/' {
+		return name
+	}
+	return n.volume + ":/" + strings.TrimPrefix(at, "/")
+}
+
+// named translates the subject of an error. A hint that names the sandbox goes away, as the sandbox does.
+func (n volumeNames) named(err error) error {
+	e, ok := errors.AsType[*core.Error](err)
+	if !ok {
+		return err
+	}
+	typed := *e
+	typed.Subject = n.typed(e.Subject)
+	switch {
+	case strings.Contains(e.Hint, n.box):
+		typed.Hint = ""
+	case e.Hint == "" && e.Kind == core.KindExhausted:
+		typed.Hint = "free some space, then try again"
+	}
+	return &typed
 }
 
 // staysInVolume refuses a path that leads through a link, because that may lead out of the volume. A link as the last
