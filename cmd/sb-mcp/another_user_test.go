@@ -36,21 +36,7 @@ func newUser(t *testing.T, h *home) *anotherUser {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	u := &anotherUser{t: t, sb: filepath.Join(dir, "sb"), dir: filepath.Join(dir, "home")}
-	from, err := os.Open(filepath.Join(h.bin, "sb"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = from.Close() }()
-	to, err := os.OpenFile(u.sb, os.O_CREATE|os.O_WRONLY, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(to, from); err != nil {
-		t.Fatal(err)
-	}
-	if err := to.Close(); err != nil {
-		t.Fatal(err)
-	}
+	u.bring(h, "sb")
 	for _, step := range []error{os.Chmod(dir, 0o755), os.Mkdir(u.dir, 0o700), os.Chown(u.dir, overflowID, overflowID)} {
 		if step != nil {
 			t.Fatal(step)
@@ -59,11 +45,37 @@ func newUser(t *testing.T, h *home) *anotherUser {
 	return u
 }
 
+// bring copies a program to where the user can start it.
+func (u *anotherUser) bring(h *home, program string) {
+	u.t.Helper()
+	from, err := os.Open(filepath.Join(h.bin, program))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	defer func() { _ = from.Close() }()
+	to, err := os.OpenFile(filepath.Join(filepath.Dir(u.sb), program), os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	if _, err := io.Copy(to, from); err != nil {
+		u.t.Fatal(err)
+	}
+	if err := to.Close(); err != nil {
+		u.t.Fatal(err)
+	}
+}
+
 // run runs a program of the system without the test's environment and returns its output. The test's own PATH may have
 // programs that other users cannot execute.
 func (u *anotherUser) run(env []string, argv ...string) (out string, ok bool) {
 	u.t.Helper()
-	ctx, cancel := context.WithTimeout(u.t.Context(), patience)
+	return u.runIn(u.t.Context(), env, argv...)
+}
+
+// runIn is run with a context.
+func (u *anotherUser) runIn(ctx context.Context, env []string, argv ...string) (out string, ok bool) {
+	u.t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/usr/bin/env", argv...)
 	cmd.Dir = u.dir
