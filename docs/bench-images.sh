@@ -1,19 +1,24 @@
 #!/usr/bin/env bash
 # Measures images side by side with docker and podman, as far as they are here and work: unpacking, cold and warm
-# launches, and idle memory. Usage: docs/bench-images.sh [DIRECTORY WITH sb]. Needs hyperfine and a static busybox.
-# SIZE is the size of the image in MB. It changes the state of its own home only, and removes what it loads.
+# launches, idle memory, builds, and a copy-on-write directory of many files. Usage: docs/bench-images.sh [DIRECTORY WITH
+# sb]. Needs hyperfine, git and a static busybox. SIZE is the size of the image in MB, FILES the number of files. It
+# changes the state of its own home only, and removes what it loads.
 set -euo pipefail
 
 export PATH=${1:-$(go env GOPATH)/bin}:$PATH
 size=${SIZE:-230}
+files=${FILES:-50000}
 work=$(mktemp -d)
 export HOME=$work/home SB_LOCAL_SPARES=0
 unset XDG_STATE_HOME XDG_CACHE_HOME XDG_RUNTIME_DIR XDG_CONFIG_HOME
 mkdir "$HOME"
 engines=()
 cleanup() {
-	sb terminate idle --yes >/dev/null 2>&1 || true
-	for engine in "${engines[@]}"; do "$engine" rmi -f localhost/sb-bench:1 >/dev/null 2>&1 || true; done
+	sb terminate --all --yes >/dev/null 2>&1 || true
+	for engine in "${engines[@]}"; do
+		"$engine" rm -f sb-bench-tree >/dev/null 2>&1 || true
+		"$engine" rmi -f localhost/sb-bench:1 localhost/sb-bench:built >/dev/null 2>&1 || true
+	done
 	rm -rf "$work"
 }
 trap cleanup EXIT
@@ -81,16 +86,83 @@ if [ -w /proc/sys/vm/drop_caches ]; then
 	bench 'Cold launch: the page cache is empty' 'sync; echo 3 >/proc/sys/vm/drop_caches' "${commands[@]}"
 fi
 
-printf '\n## Idle memory of a sandbox from the image\n\n'
-id=$(sb launch --provider local --image "$image" --name idle -q)
-sleep 2
-memory=0
-for pid in $(pgrep -f -- "$id"); do
-	pss=$(awk '/^Pss:/ {print $2}' "/proc/$pid/smaps_rollup" 2>/dev/null || echo 0)
-	memory=$((memory + ${pss:-0}))
+# The sum of PSS counts a page that several processes share once, in parts. So one of many costs less than a single one.
+processes() { pgrep -f 'sb-runtime supervise|runsc-sandbox|runsc-gofer' | sort; }
+printf '\n## Idle memory of sandboxes from the image\n\n'
+processes >"$work/before"
+count=0
+for total in 1 20; do
+	while [ "$count" -lt "$total" ]; do
+		count=$((count + 1))
+		sb launch --provider local --image "$image" --name "idle-$count" --network none -q >/dev/null
+	done
+	sleep 3
+	memory=0
+	for pid in $(processes | comm -13 "$work/before" -); do
+		pss=$(awk '/^Pss:/ {print $2}' "/proc/$pid/smaps_rollup" 2>/dev/null || echo 0)
+		memory=$((memory + ${pss:-0}))
+	done
+	printf '%d: %d KiB, %d KiB each\n' "$total" "$memory" $((memory / total))
 done
-printf '%d KiB in the processes that name it\n' "$memory"
-sb terminate idle --yes >/dev/null
+sb terminate --all --yes >/dev/null
+
+# Each step changes little, so that the builders are compared and not the commands.
+mkdir -p "$work/context/app"
+for i in $(seq 100); do head -c 10240 "$work/text-0" >"$work/context/app/$i"; done
+cat >"$work/context/Dockerfile" <<-EOF
+	FROM $image
+	COPY app /app
+	RUN echo one >/one
+	ENV MODE=bench
+	RUN echo two >/two
+	WORKDIR /app
+	RUN busybox rm 1
+	CMD ["true"]
+EOF
+builds() { # option, or nothing
+	commands=("sb image build --provider local --pull never --network none -q -t sb-bench-built $1 $work/context")
+	for engine in "${engines[@]}"; do
+		commands+=("$engine build --network none -q -t localhost/sb-bench:built $1 $work/context")
+	done
+}
+builds --no-cache
+bench 'Build of three RUN steps, nothing cached' true "${commands[@]}"
+builds ''
+bench 'The same build, all cached' true "${commands[@]}"
+
+# git and find are the machine's in all places. Docker has the tree as a bind mount, with runsc if it is a runtime there.
+tree=$work/tree
+mkdir "$tree"
+for i in $(seq $((files / 100))); do
+	mkdir "$tree/$i"
+	for j in $(seq 100); do echo "$i $j" >"$tree/$i/$j"; done
+done
+git -C "$tree" init -q
+git -C "$tree" add .
+git -C "$tree" -c user.name=bench -c user.email=bench@localhost commit -qm all
+sb launch --provider local --name cow --volume "$tree:/srv/tree:cow" --network none -q >/dev/null
+inside=("sb exec cow")
+for engine in "${engines[@]}"; do
+	runtime=()
+	if [ "$engine" = docker ] && docker info --format '{{json .Runtimes}}' | grep -q '"runsc"'; then
+		runtime=(--runtime runsc)
+	fi
+	mounts=()
+	for dir in /usr /lib /lib64; do [ ! -e "$dir" ] || mounts+=(-v "$dir:$dir:ro"); done
+	"$engine" run -d --name sb-bench-tree "${runtime[@]}" --network none "${mounts[@]}" -v "$tree:/srv/tree" "$image" \
+		sleep 3600 >/dev/null
+	inside+=("$engine exec sb-bench-tree")
+	echo "$engine runs the tree with ${runtime[1]:-its default runtime}" >&2
+	break # the next engine would make the index of the first one stale
+done
+git="/usr/bin/git -c safe.directory=/srv/tree -C /srv/tree status --short"
+commands=("git -C $tree status --short")
+for place in "${inside[@]}"; do commands+=("$place $git"); done
+bench "git status of $files files" true "${commands[@]}"
+commands=("find $tree -size +1k")
+for place in "${inside[@]}"; do commands+=("$place /usr/bin/find /srv/tree -size +1k"); done
+bench "find -size of $files files" true "${commands[@]}"
+sb terminate cow --yes >/dev/null
 
 printf '\n## Five images that differ in one file\n\n'
 begin=$(date +%s%N)
