@@ -270,6 +270,18 @@ func TestPackages(t *testing.T) {
 		}
 		log = out
 	}
+	failed := core.Spec{Name: core.NewName(), Dockerfile: dir, Apt: []string{"absent"}}
+	offline(&failed)
+	write(t, dir, map[string]string{"apt-get": "#!/bin/sh\necho E: no package >&2; exit 100\n"})
+	var seen steps
+	_, err := p.Launch(t.Context(), failed, core.Lease{Owner: core.CurrentOwner("test")}, seen.take)
+	if err == nil || !strings.HasPrefix(err.Error(), "apt-get install absent: exit code 100\nE: no package") {
+		t.Errorf("an absent package: %v", err)
+	}
+	named := func(step string) bool { return strings.HasSuffix(step, "] apt-get install absent") }
+	if !slices.ContainsFunc(seen.ran, named) {
+		t.Errorf("the steps were %q", seen.ran)
+	}
 	for what, change := range map[string]func(*core.Spec){
 		"apt over the host":     func(spec *core.Spec) { spec.Image, spec.Apt = HostImage, []string{"git"} },
 		"python over an image":  func(spec *core.Spec) { spec.Image, spec.Python = "other", "3.12" },

@@ -83,7 +83,7 @@ func (p *Provider) made(ctx context.Context, spec core.Spec, progress core.Progr
 func (p *Provider) withPackages(
 	ctx context.Context, spec core.Spec, base image.Image, progress core.ProgressFunc,
 ) (image.Image, error) {
-	text, err := p.packages(spec, base.Config.User)
+	text, titles, err := p.packages(spec, base.Config.User)
 	if err != nil {
 		return image.Image{}, err
 	}
@@ -94,39 +94,45 @@ func (p *Provider) withPackages(
 	builder.Pull = func(context.Context, string) (image.Image, error) { return base, nil }
 	sum := sha256.Sum256([]byte(base.ID + "\n" + text))
 	built, err := builder.Build(ctx, build.Options{
-		File: "packages", Text: []byte(text), Progress: progress, Ref: packagesName + hex.EncodeToString(sum[:8]),
+		File: "packages", Text: []byte(text), Titles: titles, Progress: progress,
+		Ref: packagesName + hex.EncodeToString(sum[:8]),
 	})
 	return built, stateError("build", err)
 }
 
-// packages returns the Dockerfile that installs packages. Their names are arguments of the shell, not its script.
-func (p *Provider) packages(spec core.Spec, user string) (string, error) {
+// packages returns the Dockerfile that installs packages, and titles for its steps. The packages' names are arguments
+// of the shell, not its script.
+func (p *Provider) packages(spec core.Spec, user string) (_ string, titles map[int]string, _ error) {
 	var b strings.Builder
 	b.WriteString("FROM base\nUSER root\n")
-	step := func(script string, arguments []string) error {
+	titles = map[int]string{}
+	step := func(title, script string, arguments []string) error {
 		argv, err := json.Marshal(append([]string{"/bin/sh", "-c", script, "sh"}, arguments...))
+		titles[1+strings.Count(b.String(), "\n")] = title + " " + strings.Join(arguments, " ")
 		fmt.Fprintf(&b, "RUN %s\n", argv)
 		return err
 	}
 	if len(spec.Apt) > 0 {
-		if err := step(aptScript(p.opts.AptMirror), spec.Apt); err != nil {
-			return "", err
+		if err := step("apt-get install", aptScript(p.opts.AptMirror), spec.Apt); err != nil {
+			return "", nil, err
 		}
 	}
 	if len(spec.Pip) > 0 {
 		script := "export PIP_ROOT_USER_ACTION=ignore PIP_BREAK_SYSTEM_PACKAGES=1 PIP_DISABLE_PIP_VERSION_CHECK=1\n" +
 			p.pipIndex() + `exec python3 -m pip install --no-cache-dir -- "$@"`
-		if err := step(script, spec.Pip); err != nil {
-			return "", err
+		if err := step("pip install", script, spec.Pip); err != nil {
+			return "", nil, err
 		}
 	}
 	if user != "" {
 		if core.HasControl(user) || strings.ContainsAny(user, "$\\'\" ") {
-			return "", core.Errorf(core.KindUnsupported, "local.build", user, "the image has a user of an invalid name")
+			return "", nil, core.Errorf(
+				core.KindUnsupported, "local.build", user, "the image has a user of an invalid name",
+			)
 		}
 		fmt.Fprintf(&b, "USER %s\n", user)
 	}
-	return b.String(), nil
+	return b.String(), titles, nil
 }
 
 // pipIndex returns the line of a script that sets the package index.

@@ -41,6 +41,9 @@ type Options struct {
 	// File is the path of the Dockerfile, for messages. Text is its content; nil reads File.
 	File string
 	Text []byte
+	// Titles replace the texts and lines of instructions in messages, by line. They are for a Dockerfile that no user
+	// wrote.
+	Titles map[int]string
 	// Context is the directory of COPY and ADD; "" is none.
 	Context string
 	// Args are the values for ARG instructions.

@@ -81,7 +81,7 @@ func (s *state) copy(
 		return nil
 	}
 	step := layerStep{
-		line: line(c.Location()), title: titleOf(c),
+		line: line(c.Location()), title: s.job.titleOf(c),
 		make: func(ctx context.Context, to io.Writer) error { return s.writeCopy(ctx, what, to) },
 	}
 	keyed := map[string]any{

@@ -51,7 +51,7 @@ func (s *state) runCommand(ctx context.Context, c *instructions.RunCommand) erro
 		}
 	}
 	return s.layer(ctx, layerStep{
-		line: line(c.Location()), title: titleOf(c),
+		line: line(c.Location()), title: s.job.titleOf(c),
 		content: func() (_ string, err error) {
 			if keyed["mounts"], err = s.describe(ctx, mounts); err != nil {
 				return "", err

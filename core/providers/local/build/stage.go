@@ -63,13 +63,17 @@ func (j *job) build(ctx context.Context, s *stage) error {
 	j.done[s] = state
 	for _, command := range s.Commands {
 		if err := state.run(ctx, command); err != nil {
-			return about(err, j.at(line(command.Location())), titleOf(command))
+			at := j.at(line(command.Location()))
+			if _, ok := j.Titles[line(command.Location())]; ok {
+				at = ""
+			}
+			return about(err, at, j.titleOf(command))
 		}
 	}
 	return nil
 }
 
-// about adds the line to an error. It keeps the kind, and names the instruction if the error has no kind.
+// about adds the line, if any, to an error. It keeps the kind, and names the instruction if the error has no kind.
 func about(err error, at, instruction string) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -107,10 +111,13 @@ func (j *job) title(text, note string) string {
 const maxTitle = 200
 
 // titleOf returns the text of an instruction in one line.
-func titleOf(c instructions.Command) string {
+func (j *job) titleOf(c instructions.Command) string {
 	text := strings.ToUpper(c.Name())
 	if s, ok := c.(fmt.Stringer); ok {
 		text = s.String()
+	}
+	if title, ok := j.Titles[line(c.Location())]; ok {
+		text = title
 	}
 	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > maxTitle {
@@ -337,7 +344,7 @@ func (s *state) workdir(ctx context.Context, c *instructions.WorkdirCommand) err
 	}
 	s.config.WorkingDir = dir
 	return s.layer(ctx, layerStep{
-		line: line(c.Location()), title: titleOf(c),
+		line: line(c.Location()), title: s.job.titleOf(c),
 		content: func() (string, error) {
 			return keyOf(s.key, map[string]string{"workdir": dir, "user": s.config.User})
 		},
