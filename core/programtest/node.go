@@ -18,7 +18,7 @@ func NodeModules(t Skipper) string {
 	dir := os.Getenv(NodeVariable)
 	if dir == "" {
 		t.Skip(
-			NodeVariable + " names no directory: npm i node@22 @modelcontextprotocol/conformance@0.1.16 " +
+			NodeVariable + " names no directory: npm i node@22 @modelcontextprotocol/conformance@0.2.0-alpha.12 " +
 				"@modelcontextprotocol/inspector@0.15.0 @modelcontextprotocol/sdk@1.32.2 oazapfts@7.5.0 " +
 				"@oazapfts/runtime@1.2.0",
 		)
