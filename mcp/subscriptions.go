@@ -19,6 +19,9 @@ type subscriptions struct {
 	mu sync.Mutex
 	// byURI maps a resource to its subscribers and its watch.
 	byURI map[string]*subscription
+	// lists are the clients that watch the list of resources: those that listen to it, and all of the protocol before
+	// 2026-07-28.
+	lists []server.ClientSession
 	// states holds the last reported state of each sandbox, by its id.
 	states map[string]core.State
 	// watches is the number of watched files; closed prevents further watches.
@@ -63,16 +66,29 @@ func (s *Server) hookSubscriptions(hooks *server.Hooks) {
 	hooks.AddAfterUnsubscribe(func(ctx context.Context, _ any, request *mcp.UnsubscribeRequest, _ *mcp.EmptyResult) {
 		s.subscribed.remove(request.Params.URI, transport.Subscriber(ctx))
 	})
+	hooks.AddAfterInitialize(func(ctx context.Context, _ any, _ *mcp.InitializeRequest, _ *mcp.InitializeResult) {
+		if client := server.ClientSessionFromContext(ctx); client != nil {
+			s.subscribed.join(client)
+		}
+	})
 	hooks.AddBeforeSubscriptionsListen(func(ctx context.Context, _ any, request *mcp.SubscriptionsListenRequest) {
+		if client := transport.Subscriber(ctx); client != nil && request.Params.Notifications.ResourcesListChanged {
+			s.subscribed.join(client)
+		}
 		for _, uri := range request.Params.Notifications.ResourceSubscriptions {
 			s.subscribe(ctx, uri)
 		}
 		listener := s.sessions.Of(ctx, auth.IdentityFrom(ctx))
 		listener.Enter()
 		context.AfterFunc(ctx, listener.Leave)
-		if client := server.ClientSessionFromContext(ctx); client != nil {
+		if client := transport.Subscriber(ctx); client != nil {
 			context.AfterFunc(ctx, func() { s.subscribed.Leave(client) })
 		}
+	})
+	hooks.AddAfterSubscriptionsListen(func(
+		ctx context.Context, _ any, _ *mcp.SubscriptionsListenRequest, _ *mcp.SubscriptionsListenResult,
+	) {
+		transport.Acknowledged(ctx)
 	})
 	hooks.AddOnUnregisterSession(func(_ context.Context, client server.ClientSession) { s.subscribed.Leave(client) })
 }
@@ -137,8 +153,19 @@ func (s *subscriptions) remove(uri string, client server.ClientSession) {
 	}
 }
 
+// join makes a client watch the list of resources.
+func (s *subscriptions) join(client server.ClientSession) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Contains(s.lists, client) {
+		s.lists = append(s.lists, client)
+	}
+}
+
+// Leave ends all subscriptions of a client.
 func (s *subscriptions) Leave(client server.ClientSession) {
 	s.mu.Lock()
+	s.lists = slices.DeleteFunc(s.lists, func(c server.ClientSession) bool { return c == client })
 	uris := make([]string, 0, len(s.byURI))
 	for uri := range s.byURI {
 		uris = append(uris, uri)
@@ -157,19 +184,31 @@ func (s *subscriptions) changed(fits func(*subscription) bool) {
 		if !fits(found) {
 			continue
 		}
-		note := mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION, Notification: mcp.Notification{
-			Method: mcp.MethodNotificationResourceUpdated,
-			Params: mcp.NotificationParams{AdditionalFields: map[string]any{"uri": uri}},
-		}}
 		for _, client := range found.clients {
-			if streaming, ok := client.(server.SessionWithStreamableHTTPConfig); ok {
-				streaming.UpgradeToSSEWhenReceiveNotification()
-			}
-			select {
-			case client.NotificationChannel() <- note:
-			default: // it is behind already, and will read
-			}
+			send(client, mcp.MethodNotificationResourceUpdated, map[string]any{"uri": uri})
 		}
+	}
+}
+
+// listChanged notifies the clients that watch the list of resources.
+func (s *subscriptions) listChanged() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, client := range s.lists {
+		send(client, mcp.MethodNotificationResourcesListChanged, nil)
+	}
+}
+
+// send notifies a client, unless it is far behind already: then it will read.
+func send(client server.ClientSession, method string, params map[string]any) {
+	if streaming, ok := client.(server.SessionWithStreamableHTTPConfig); ok {
+		streaming.UpgradeToSSEWhenReceiveNotification()
+	}
+	select {
+	case client.NotificationChannel() <- mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION, Notification: mcp.Notification{
+		Method: method, Params: mcp.NotificationParams{AdditionalFields: params},
+	}}:
+	default:
 	}
 }
 
@@ -187,11 +226,11 @@ func (s *Server) watch() {
 			}
 			s.notify(event)
 		}
-		// The stream was too slow and may have missed any event, so all clients get a list change.
+		// The stream was too slow and may have missed any event, so the list counts as changed.
 		select {
 		case <-s.ctx.Done():
 		case <-time.After(filePoll):
-			s.mcp.SendNotificationToAllClients(mcp.MethodNotificationResourcesListChanged, nil)
+			s.subscribed.listChanged()
 		}
 	}
 }
@@ -202,7 +241,7 @@ func (s *Server) notify(event core.Event) {
 		if event.Sandbox == "" || !s.subscribed.news(event.Sandbox, event.State) {
 			return
 		}
-		s.mcp.SendNotificationToAllClients(mcp.MethodNotificationResourcesListChanged, nil)
+		s.subscribed.listChanged()
 		s.subscribed.changed(func(sub *subscription) bool {
 			return sub.location.sandbox == "" || sub.sandbox.ID == event.Sandbox && sub.location.kind == ""
 		})

@@ -30,7 +30,9 @@ func (c *Call) Capabilities(ctx context.Context) mcp.ClientCapabilities {
 // confirm asks the user before a costly or irreversible operation. It returns nil if the user agrees or the client
 // cannot ask. A client that could ask, over a transport that cannot, gets an error.
 func (c *Call) confirm(ctx context.Context, id, question string) error {
-	if c.Host.Options.NoElicit || c.Capabilities(ctx).Elicitation == nil {
+	// A client that declares no mode has forms, the only mode of older protocols.
+	can := c.Capabilities(ctx).Elicitation
+	if c.Host.Options.NoElicit || can == nil || can.Form == nil && can.URL != nil {
 		return nil
 	}
 	if _, can := server.ClientSessionFromContext(ctx).(server.SessionWithElicitation); !can &&

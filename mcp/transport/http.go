@@ -49,7 +49,10 @@ type Web struct {
 	sse        *server.SSEServer
 	legacy     *legacyHTTP
 	draining   atomic.Bool
-	handler    http.Handler
+	// serving ends when draining starts. A client that disconnects before then cancels its call.
+	serving context.Context //nolint:containedctx // outlives each request
+	drain   context.CancelFunc
+	handler http.Handler
 }
 
 // NewWeb makes the HTTP side of a server that listens at addr. The caller calls Shutdown.
@@ -73,9 +76,10 @@ func (e *Endpoint) NewWeb(addr net.Addr) (*Web, error) {
 	}
 	e.Files.Links.Open(w.base)
 	w.legacy = &legacyHTTP{endpoint: e, sessions: map[string]*webSession{}}
+	w.serving, w.drain = context.WithCancel(e.Context)
 	w.streamable = server.NewStreamableHTTPServer(e.Protocol,
 		server.WithHTTPContextFunc(func(ctx context.Context, r *http.Request) context.Context {
-			return auth.WithClient(ctx, r.Context())
+			return auth.WithClient(ctx, w.serving)
 		}),
 		server.WithDisableLocalhostProtection(true), // hostCheck does more
 		server.WithStreamableHTTPLogger(e.Log),
@@ -156,8 +160,8 @@ func (w *Web) eras(response http.ResponseWriter, r *http.Request) {
 		r.Body = io.NopCloser(bytes.NewReader(message))
 	}
 	switch {
-	case modern(r.Header, message):
-		w.streamable.ServeHTTP(response, r)
+	case isModern(r.Header, message):
+		w.modern(response, r, message)
 	case r.Method == http.MethodPost:
 		w.legacy.post(response, r, message)
 	case r.Method == http.MethodGet:
@@ -169,9 +173,25 @@ func (w *Web) eras(response http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// modern reports whether a request uses protocol 2026-07-28 or later. As in mcp-go, either the body or the header names
+// modern serves a request of protocol 2026-07-28 or later. A client cancels its call by closing the stream. So a
+// notification is accepted and has no effect; mcp-go refuses one without the metadata that only requests need.
+func (w *Web) modern(response http.ResponseWriter, r *http.Request, message []byte) {
+	var head envelope
+	if r.Method == http.MethodPost && json.Unmarshal(message, &head) == nil {
+		switch {
+		case len(head.ID) == 0 && strings.HasPrefix(head.Method, "notifications/"):
+			response.WriteHeader(http.StatusAccepted)
+			return
+		case head.Method == string(mcp.MethodSubscriptionsListen):
+			response, r = watchFirstWrite(response, r)
+		}
+	}
+	w.streamable.ServeHTTP(response, r)
+}
+
+// isModern reports whether a request uses protocol 2026-07-28 or later. As in mcp-go, either the body or the header names
 // the version.
-func modern(header http.Header, message []byte) bool {
+func isModern(header http.Header, message []byte) bool {
 	var body struct {
 		Params struct {
 			Meta *mcp.Meta `json:"_meta"`
@@ -187,6 +207,7 @@ func modern(header http.Header, message []byte) bool {
 // continue until the server closes.
 func (w *Web) Shutdown() {
 	w.draining.Store(true)
+	w.drain()
 	if w.endpoint.API != nil {
 		w.endpoint.API.Shutdown()
 	}

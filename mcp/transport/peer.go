@@ -123,6 +123,8 @@ type Way struct {
 	*peer
 	notifications chan mcp.JSONRPCNotification
 	outgoing      chan any
+	// listens is the id of the request that opened this way for subscriptions; nil for other ways.
+	listens json.RawMessage
 }
 
 var (
@@ -164,10 +166,11 @@ func (w *Way) deliver(ended <-chan struct{}, emit func(message any)) {
 	}
 }
 
-// Subscriber returns the session that receives the changes for a subscription: the client's own, not that of the call.
+// Subscriber returns the session that receives the changes for a subscription: that of the request that listens, else
+// the client's own, not that of the call.
 func Subscriber(ctx context.Context) server.ClientSession {
 	client := server.ClientSessionFromContext(ctx)
-	if call, ours := client.(*Way); ours {
+	if call, ours := client.(*Way); ours && call.listens == nil {
 		return call.own
 	}
 	return client

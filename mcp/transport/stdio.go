@@ -31,7 +31,9 @@ const (
 func (e *Endpoint) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	client, gone := context.WithCancel(ctx)
 	defer gone()
-	t := &stdio{endpoint: e, peer: newPeer("stdio-" + rand.Text()[:8]), out: out, gone: gone}
+	input, inputEnded := context.WithCancel(client)
+	defer inputEnded()
+	t := &stdio{endpoint: e, peer: newPeer("stdio-" + rand.Text()[:8]), out: out, gone: gone, input: input}
 	if err := e.Protocol.RegisterSession(client, t.peer.own); err != nil {
 		return fmt.Errorf("mcp: %w", err)
 	}
@@ -42,6 +44,7 @@ func (e *Endpoint) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) 
 		t.peer.own.deliver(ended, t.write(client))
 	}()
 	err := t.read(requests, in)
+	inputEnded()
 	t.drain(client)
 	gone()
 	t.handlers.Wait()
@@ -60,6 +63,7 @@ type stdio struct {
 	peer     *peer
 	out      io.Writer
 	gone     context.CancelFunc
+	input    context.Context //nolint:containedctx // ends with the client's last message, and with it subscriptions
 	handlers sync.WaitGroup
 }
 
@@ -189,6 +193,10 @@ func (t *stdio) take(ctx context.Context, line []byte) {
 		t.handlers.Go(func() {
 			defer t.peer.Leave()
 			defer end()
+			if head.Method == string(mcp.MethodSubscriptionsListen) {
+				t.listen(ctx, head.ID, line)
+				return
+			}
 			t.handle(ctx, head.ID, line)
 		})
 	}
@@ -196,6 +204,31 @@ func (t *stdio) take(ctx context.Context, line []byte) {
 
 func (t *stdio) handle(ctx context.Context, id, line json.RawMessage) {
 	if response := t.endpoint.handleMessage(ctx, id, line); response != nil {
+		t.peer.own.outgoing <- response
+	}
+}
+
+// listen handles a request for subscriptions. Each of their notifications names the request.
+func (t *stdio) listen(ctx context.Context, id, line json.RawMessage) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(t.input, cancel)()
+	way := t.peer.newWay()
+	way.listens = id
+	ended, delivered := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(delivered)
+		way.deliver(ended, func(message any) {
+			if note, is := message.(mcp.JSONRPCNotification); is {
+				message = subscribed(note, id)
+			}
+			t.peer.own.outgoing <- message
+		})
+	}()
+	response := t.endpoint.handleMessage(t.endpoint.Protocol.WithContext(ctx, way), id, line)
+	close(ended)
+	<-delivered
+	if response != nil {
 		t.peer.own.outgoing <- response
 	}
 }
