@@ -39,9 +39,10 @@ func NewMCPInstall(app *cli.App) *cobra.Command {
 		Use:   "install [flags] --client CLIENT [-- FLAGS...]",
 		Short: "Add sb to an assistant's configuration",
 		Long: "Add sb to an assistant's configuration, so that the assistant starts \"sb mcp\". Other settings and\n" +
-			"comments are kept, and the previous file is saved beside it.",
+			"comments are kept, and the previous file is saved beside it. The file of a project has no paths of this\n" +
+			"machine: the assistant finds sb in its PATH.",
 		Example: "  sb mcp install --client claude-code\n" +
-			"  sb mcp install --client cursor --project . -- --allow-path /home/me/project\n" +
+			"  sb mcp install --client cursor --project . -- --allow-path .\n" +
 			"  sb mcp install --client vscode --print\n" +
 			"  sb mcp install --client codex --dry-run\n" +
 			"  sb mcp install --client cursor --url http://127.0.0.1:8000/mcp",
@@ -180,8 +181,17 @@ func (o *MCPInstallOptions) Tell(client clients.Client, change clients.Change) e
 	return o.App.Tell(made, false)
 }
 
+// needed lists the variables that sb reads and that clients do not pass on to the servers that they start.
+func needed() []string {
+	return []string{
+		"XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "SB_CONFIG", "SB_LOCAL_RUNTIME", "SB_DOCKER_HOST",
+		"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG",
+	}
+}
+
 // server returns the command that starts this program, for a client's configuration. It has the whole path, because
-// desktop programs have no PATH.
+// desktop programs have no PATH, and the variables that lead to the user's sandboxes. A project's file is for other
+// machines, too, so it has neither.
 func (o *MCPInstallOptions) server() (clients.Server, clients.Place, error) {
 	if err := core.ValidateName("name", o.Name); err != nil {
 		return clients.Server{}, clients.Place{}, err
@@ -213,8 +223,23 @@ func (o *MCPInstallOptions) server() (clients.Server, clients.Place, error) {
 		return clients.Server{Name: o.Name, URL: o.URL, Key: key}, where, err
 	}
 	server := clients.Server{Name: o.Name, Command: self, Args: append([]string{"mcp"}, o.Args...)}
+	if o.Project != "" {
+		server.Command = "sb"
+		if o.App.ConfigFile != "" {
+			server.Args = append([]string{"--config", o.App.ConfigFile}, server.Args...)
+		}
+		return server, where, err
+	}
 	if o.App.ConfigFile != "" {
 		server.Args = append([]string{"--config", paths.Config}, server.Args...)
+	}
+	for _, name := range needed() {
+		if value, _ := o.App.LookupEnv(name); value != "" {
+			if server.Env == nil {
+				server.Env = map[string]string{}
+			}
+			server.Env[name] = value
+		}
 	}
 	return server, where, err
 }

@@ -31,9 +31,10 @@ type Client struct {
 type Server struct {
 	// Name is the key in the client's configuration.
 	Name string
-	// Command and Args start the server.
+	// Command and Args start the server. Env has the variables that it needs besides those that every client passes on.
 	Command string
 	Args    []string
+	Env     map[string]string
 	// URL and Key are set, instead of Command, for a server that already runs.
 	URL, Key string
 }
@@ -65,15 +66,23 @@ type format int
 const (
 	formatJSON format = iota // with comments and trailing commas, which some clients allow
 	formatTOML
+	formatYAML
 )
 
 // All lists the known clients.
 func All() []Client {
+	// with adds the environment, if there is one.
+	with := func(entry map[string]any, name string, s Server) map[string]any {
+		if len(s.Env) > 0 {
+			entry[name] = s.Env
+		}
+		return entry
+	}
 	plain := func(s Server) any {
-		return map[string]any{"command": s.Command, "args": s.Args}
+		return with(map[string]any{"command": s.Command, "args": s.Args}, "env", s)
 	}
 	typed := func(s Server) any {
-		return map[string]any{"type": "stdio", "command": s.Command, "args": s.Args}
+		return with(map[string]any{"type": "stdio", "command": s.Command, "args": s.Args}, "env", s)
 	}
 	// headers carry the key. The name of the URL differs between clients.
 	headers := func(s Server) map[string]string { return map[string]string{"Authorization": "Bearer " + s.Key} }
@@ -110,9 +119,28 @@ func All() []Client {
 			entry: plain,
 		},
 		{
-			Name: "codex", Title: "Codex", user: home(".codex", "config.toml"), format: formatTOML,
+			Name: "cline", Title: "Cline", user: app(
+				"Code", "User", "globalStorage", "saoudrizwan.claude-dev", "settings", "cline_mcp_settings.json",
+			),
+			keys: servers, entry: plain, remote: func(s Server) any {
+				return map[string]any{"type": "streamableHttp", "url": s.URL, "headers": headers(s)}
+			},
+		},
+		{
+			Name: "codex", Title: "Codex", user: home(".codex", "config.toml"),
+			project: filepath.Join(".codex", "config.toml"), format: formatTOML,
 			keys: []string{"mcp_servers"}, entry: plain, remote: func(s Server) any {
 				return map[string]any{"url": s.URL, "http_headers": headers(s)}
+			},
+		},
+		{
+			Name: "copilot", Title: "Copilot CLI", user: home(".copilot", "mcp-config.json"), keys: servers,
+			entry: func(s Server) any {
+				return with(map[string]any{
+					"type": "local", "command": s.Command, "args": s.Args, "tools": []string{"*"},
+				}, "env", s)
+			}, remote: func(s Server) any {
+				return map[string]any{"type": "http", "url": s.URL, "headers": headers(s), "tools": []string{"*"}}
 			},
 		},
 		{
@@ -124,9 +152,24 @@ func All() []Client {
 			project: filepath.Join(".gemini", "settings.json"), keys: servers, entry: plain, remote: at("httpUrl"),
 		},
 		{
+			Name: "goose", Title: "Goose", user: config("goose", "config.yaml"), format: formatYAML,
+			keys: []string{"extensions"}, entry: func(s Server) any {
+				return with(map[string]any{
+					"name": s.Name, "type": "stdio", "cmd": s.Command, "args": s.Args, "enabled": true, "timeout": 300,
+				}, "envs", s)
+			}, remote: func(s Server) any {
+				return map[string]any{
+					"name": s.Name, "type": "streamable_http", "uri": s.URL, "headers": headers(s), "enabled": true,
+					"timeout": 300,
+				}
+			},
+		},
+		{
 			Name: "opencode", Title: "opencode", user: config("opencode", "opencode.json"), project: "opencode.json",
 			keys: []string{"mcp"}, entry: func(s Server) any {
-				return map[string]any{"type": "local", "command": append([]string{s.Command}, s.Args...), "enabled": true}
+				return with(map[string]any{
+					"type": "local", "command": append([]string{s.Command}, s.Args...), "enabled": true,
+				}, "environment", s)
 			}, remote: func(s Server) any {
 				return map[string]any{"type": "remote", "url": s.URL, "headers": headers(s), "enabled": true}
 			},
@@ -142,7 +185,7 @@ func All() []Client {
 		{
 			Name: "zed", Title: "Zed", user: config("zed", "settings.json"), project: filepath.Join(".zed", "settings.json"),
 			keys: []string{"context_servers"}, entry: func(s Server) any {
-				return map[string]any{"source": "custom", "command": s.Command, "args": s.Args}
+				return with(map[string]any{"source": "custom", "command": s.Command, "args": s.Args}, "env", s)
 			}, remote: at("url"),
 		},
 	}

@@ -3,6 +3,7 @@ package clients_test
 import (
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,7 +61,7 @@ func TestEveryClient(t *testing.T) {
 				t.Errorf("first: %+v", change)
 			}
 			text := read(t, file)
-			if !strings.Contains(text, `"/usr/local/bin/sb"`) || !strings.Contains(text, "/home/me/my project") {
+			if !strings.Contains(text, "/usr/local/bin/sb") || !strings.Contains(text, "/home/me/my project") {
 				t.Errorf("it is not in: %s", text)
 			}
 			if change := install(t, c, file); change.Changed || read(t, file) != text {
@@ -71,8 +72,11 @@ func TestEveryClient(t *testing.T) {
 				t.Errorf("shown: %s, %v", entry, err)
 			}
 			change, err := c.Uninstall(file, "sb", false)
-			if err != nil || !change.Changed || change.Backup == "" || strings.Contains(read(t, file), "/usr/local/bin/sb") {
-				t.Errorf("out: %+v, %v, %s", change, err, read(t, file))
+			if err != nil || !change.Changed || change.Backup == "" {
+				t.Errorf("out: %+v, %v", change, err)
+			}
+			if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("a file that had nothing else is left: %v", err)
 			}
 			if read(t, change.Backup) != text {
 				t.Error("the copy is not the file before")
@@ -81,6 +85,108 @@ func TestEveryClient(t *testing.T) {
 				t.Errorf("out again: %+v, %v", change, err)
 			}
 		})
+	}
+}
+
+// Uninstall leaves the file as it was before Install, byte for byte.
+func TestUninstallRestoresTheFile(t *testing.T) {
+	for name, files := range map[string][]string{
+		"cursor": {
+			"{}", "{\n}\n", `{"mcpServers": {}}` + "\n", "{\n\t\"theme\": \"dark\"\n}",
+			"{\n  // mine\n  \"mcpServers\": {\n    \"other\": {\"command\": \"other\"}, // keep\n  },\n}\n",
+		},
+		"zed":      {"{\n  \"theme\": \"One\"\n}\n"},
+		"opencode": {"{\"mcp\":{\"other\":{\"type\":\"local\"}}}"},
+		"codex":    {"model = \"o3\"", "# mine\n[mcp_servers.other]\ncommand = \"x\"\n\n\n", "\n"},
+		"goose": {
+			"GOOSE_MODEL: x\n", "# mine\nGOOSE_MODEL: x", "extensions: {}\nGOOSE_MODEL: x\n", "extensions:\nGOOSE_MODEL: x\n",
+			"extensions:\n    # the first\n    developer:\n        enabled: true # keep\n        text: |\n            a\n" +
+				"            b\n\nGOOSE_MODEL: x\n",
+		},
+	} {
+		c, err := clients.Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, before := range files {
+			file := filepath.Join(t.TempDir(), "config")
+			if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			install(t, c, file)
+			if change := install(t, c, file); change.Changed {
+				t.Errorf("%s: %q: a second call changed the file", name, before)
+			}
+			if _, err := c.Uninstall(file, "sb", false); err != nil {
+				t.Errorf("%s: %q: %v", name, before, err)
+			}
+			if after := read(t, file); after != before {
+				t.Errorf("%s: %q is now %q", name, before, after)
+			}
+		}
+	}
+}
+
+// Uninstall keeps the changes that were made after Install.
+func TestUninstallKeepsLaterChanges(t *testing.T) {
+	for name, later := range map[string]string{
+		"cursor": "{\"mcpServers\": {\"sb\": {\"command\": \"x\"}},\n  \"mine\": 1 // new\n}\n",
+		"goose":  "extensions:\n  sb:\n    cmd: x\n  # new\n  mine: {cmd: y}\n",
+		"codex":  "[mcp_servers.sb]\ncommand = \"x\"\n\n# new\n[mine]\n",
+	} {
+		c, err := clients.Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "config")
+		install(t, c, file)
+		if err := os.WriteFile(file, []byte(later), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Uninstall(file, "sb", false); err != nil {
+			t.Fatal(err)
+		}
+		if after := read(t, file); !strings.Contains(after, "mine") || !strings.Contains(after, "new") ||
+			strings.Contains(after, "sb") {
+			t.Errorf("%s: %q is now %q", name, later, after)
+		}
+	}
+}
+
+// A file whose lines cannot be edited is not changed.
+func TestGooseFileInOneLine(t *testing.T) {
+	c, err := clients.Find("goose")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	const before = "extensions: {other: {cmd: x}}\n"
+	if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Install(file, server(), false); !errors.Is(err, core.KindUsage) || read(t, file) != before {
+		t.Errorf("got %v, %q", err, read(t, file))
+	}
+}
+
+// Each client starts the server with the variables that it needs.
+func TestEnvironmentOfTheServer(t *testing.T) {
+	for _, c := range clients.All() {
+		s := server()
+		s.Env = map[string]string{"XDG_STATE_HOME": "/data/state", "SB_CONFIG": "/data/sb.yaml"}
+		file, err := c.File(place(t), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Install(file, s, false); err != nil {
+			t.Fatal(err)
+		}
+		text := read(t, file)
+		for _, part := range []string{"XDG_STATE_HOME", "/data/state", "SB_CONFIG", "/data/sb.yaml"} {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s: %s is not in %s", c.Name, part, text)
+			}
+		}
 	}
 }
 
@@ -231,9 +337,11 @@ func TestServerAlreadyRuns(t *testing.T) {
 			if err != nil || strings.Contains(string(encoded), key) {
 				t.Errorf("reported: %s, %v", encoded, err)
 			}
-			if change, err := c.Uninstall(file, "sb", false); err != nil || !change.Changed ||
-				strings.Contains(read(t, file), key) {
+			if change, err := c.Uninstall(file, "sb", false); err != nil || !change.Changed {
 				t.Errorf("out: %+v, %v", change, err)
+			}
+			if text, err := os.ReadFile(file); strings.Contains(string(text), key) {
+				t.Errorf("the key is left: %v", err)
 			}
 		})
 	}

@@ -6,15 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/tailscale/hujson"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/internal/atomicfile"
@@ -43,8 +46,12 @@ func (c Client) Entry(s Server) ([]byte, error) {
 	for _, key := range slices.Backward(c.keys) {
 		value = map[string]any{key: value}
 	}
-	if c.format == formatTOML {
+	switch c.format {
+	case formatTOML:
 		return c.table(s), nil
+	case formatYAML:
+		return encodeYAML(value)
+	case formatJSON:
 	}
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -67,12 +74,108 @@ func (c Client) Install(file string, s Server, dryRun bool) (Change, error) {
 	return c.change(file, mask, dryRun, func(before []byte) ([]byte, error) { return c.with(before, s) })
 }
 
-// Uninstall removes the server from a client's file.
+// Uninstall removes the server from a client's file. If nothing else changed since Install, the file has its old bytes
+// again, or is removed if there was none.
 func (c Client) Uninstall(file, name string, dryRun bool) (Change, error) {
-	return c.change(file, 0o777, dryRun, func(before []byte) ([]byte, error) { return c.without(before, name) })
+	return c.change(file, 0o777, dryRun, func(before []byte) ([]byte, error) {
+		kept, err := c.without(before, name)
+		if err != nil || bytes.Equal(kept, before) {
+			return before, err
+		}
+		pruned, err := c.pruned(kept)
+		if err != nil {
+			return nil, err
+		}
+		switch old, existed := c.backup(file, name); {
+		case !existed && (sameText(pruned, nil) || sameText(pruned, []byte("{}"))):
+			return nil, nil
+		case existed && c.same(old, pruned):
+			return old, nil
+		}
+		return pruned, nil
+	})
 }
 
-// change edits a file and keeps only the mode bits in mask.
+// backup returns the newest copy of the file that has no server of that name.
+func (c Client) backup(file, name string) (content []byte, found bool) {
+	if target, err := filepath.EvalSymlinks(file); err == nil {
+		file = target
+	}
+	copies, _ := filepath.Glob(file + ".sb-*") // the only error is a malformed pattern, which finds nothing
+	for _, path := range slices.Backward(copies) {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		if without, err := c.without(content, name); err == nil && bytes.Equal(without, content) {
+			return content, true
+		}
+	}
+	return nil, false
+}
+
+// sameText reports whether two texts differ in white space and commas only.
+func sameText(a, b []byte) bool {
+	blank := func(r rune) bool { return unicode.IsSpace(r) || r == ',' }
+	return bytes.Equal(bytes.Join(bytes.FieldsFunc(a, blank), nil), bytes.Join(bytes.FieldsFunc(b, blank), nil))
+}
+
+// same reports whether an old configuration has the text of a pruned one, besides white space, and its meaning.
+func (c Client) same(old, pruned []byte) bool {
+	old, err := c.pruned(old)
+	if err != nil || !sameText(old, pruned) {
+		return false
+	}
+	was, wasErr := c.decode(old)
+	is, isErr := c.decode(pruned)
+	return errors.Join(wasErr, isErr) == nil && reflect.DeepEqual(was, is)
+}
+
+// decode returns the meaning of a configuration.
+func (c Client) decode(content []byte) (value any, err error) {
+	var table map[string]any
+	switch {
+	case len(bytes.TrimSpace(content)) == 0:
+		return table, nil
+	case c.format == formatTOML:
+		err = toml.Unmarshal(content, &table)
+		return table, err
+	case c.format == formatYAML:
+		err = yaml.Unmarshal(content, &table)
+		return table, err
+	}
+	if content, err = hujson.Standardize(bytes.Clone(content)); err == nil {
+		err = json.Unmarshal(content, &value)
+	}
+	return value, err
+}
+
+// pruned returns the configuration without the objects that would have the servers, if they are empty.
+func (c Client) pruned(content []byte) ([]byte, error) {
+	switch c.format {
+	case formatTOML:
+		return content, nil
+	case formatYAML:
+		return prunedYAML(content, c.keys[0])
+	case formatJSON:
+	}
+	for i := len(c.keys); i > 0; i-- {
+		document, err := hujson.Parse(bytes.Clone(content))
+		if err != nil {
+			return nil, err
+		}
+		path := pointer(c.keys[:i]...)
+		if at := document.Find(path); at == nil || !sameText(at.Pack(), []byte("{}")) {
+			break
+		}
+		if content, err = patched(document, []map[string]any{{"op": "remove", "path": path}}); err != nil {
+			return nil, err
+		}
+	}
+	return content, nil
+}
+
+// change edits a file and keeps only the mode bits in mask. If edit returns nil, the file is removed.
 func (c Client) change(file string, mask fs.FileMode, dryRun bool, edit func([]byte) ([]byte, error)) (Change, error) {
 	// A configuration file may be a symbolic link to another directory. The link stays.
 	if target, err := filepath.EvalSymlinks(file); err == nil {
@@ -105,6 +208,12 @@ func (c Client) change(file string, mask fs.FileMode, dryRun bool, edit func([]b
 				core.KindOf(err), "mcp", change.Backup, "no backup could be written, so nothing was changed: %w", err,
 			)
 		}
+	}
+	if after == nil {
+		if err := os.Remove(file); err != nil {
+			return change, core.Errorf(core.KindOf(err), "mcp", file, "the configuration cannot be removed: %w", err)
+		}
+		return change, nil
 	}
 	return change, replace(file, after, mask)
 }
@@ -144,8 +253,12 @@ func replace(file string, data []byte, mask fs.FileMode) error {
 
 // with returns the configuration with the server added.
 func (c Client) with(before []byte, s Server) ([]byte, error) {
-	if c.format == formatTOML {
+	switch c.format {
+	case formatTOML:
 		return c.withTable(before, s)
+	case formatYAML:
+		return c.withYAML(before, s)
+	case formatJSON:
 	}
 	if len(bytes.TrimSpace(before)) == 0 {
 		return c.Entry(s)
@@ -176,8 +289,12 @@ func (c Client) with(before []byte, s Server) ([]byte, error) {
 
 // without returns the configuration without the server.
 func (c Client) without(before []byte, name string) ([]byte, error) {
-	if c.format == formatTOML {
+	switch c.format {
+	case formatTOML:
 		return c.withoutTable(before, name)
+	case formatYAML:
+		return c.withoutYAML(before, name)
+	case formatJSON:
 	}
 	if len(bytes.TrimSpace(before)) == 0 {
 		return before, nil
@@ -264,7 +381,15 @@ func (c Client) table(s Server) []byte {
 	for i, arg := range s.Args {
 		quoted[i] = tomlString(arg)
 	}
-	return fmt.Appendf(nil, "%scommand = %s\nargs = [%s]\n", header, tomlString(s.Command), strings.Join(quoted, ", "))
+	table := fmt.Appendf(nil, "%scommand = %s\nargs = [%s]\n", header, tomlString(s.Command), strings.Join(quoted, ", "))
+	if len(s.Env) == 0 {
+		return table
+	}
+	var variables []string
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		variables = append(variables, name+" = "+tomlString(s.Env[name]))
+	}
+	return fmt.Appendf(table, "env = { %s }\n", strings.Join(variables, ", "))
 }
 
 // tomlString quotes text as a TOML basic string. Every JSON escape is also valid in TOML.
@@ -289,7 +414,7 @@ func (c Client) withTable(before []byte, s Server) ([]byte, error) {
 	if bytes.Contains(before, table) && len(before) == len(without)+len(table)+blankBefore(without) {
 		return before, nil
 	}
-	after := bytes.TrimRight(without, "\n")
+	after := bytes.TrimRight(bytes.Clone(without), "\n")
 	if len(after) > 0 {
 		after = append(after, '\n', '\n')
 	}
@@ -313,22 +438,28 @@ func (c Client) withoutTable(before []byte, name string) ([]byte, error) {
 		return nil, err
 	}
 	header := strings.Join(c.keys, ".") + "." + tomlKey(name)
-	var kept []string
+	var kept, between []string // between are the comments and empty lines after the last line of the table
 	inside, removed := false, false
 	for line := range strings.Lines(string(before)) {
-		if trimmed := strings.TrimSpace(line); strings.HasPrefix(trimmed, "[") {
+		trimmed := strings.TrimSpace(line)
+		switch {
+		case inside && (trimmed == "" || strings.HasPrefix(trimmed, "#")):
+			between = append(between, line)
+			continue
+		case strings.HasPrefix(trimmed, "["):
 			table := strings.Trim(strings.ReplaceAll(strings.Split(trimmed, "#")[0], " ", ""), "[]")
 			inside = table == header || strings.HasPrefix(table, header+".")
 			removed = removed || inside
 		}
 		if !inside {
-			kept = append(kept, line)
+			kept = append(append(kept, between...), line)
 		}
+		between = nil
 	}
 	if !removed {
 		return before, nil
 	}
-	after := strings.TrimRight(strings.Join(kept, ""), "\n")
+	after := strings.Trim(strings.Join(append(kept, between...), ""), "\n")
 	if after != "" {
 		after += "\n"
 	}
