@@ -18,6 +18,7 @@ type Config struct {
 	// Prices are the providers' price tables, by provider.
 	Prices map[string]priceTable
 	Images Images
+	MCP    MCP
 	// HostPaths lists the host directories that sandboxes may mount, separated by colons; see service.HostPaths.
 	HostPaths string
 	// Packages configures --pip, --apt, and npm in sandboxes.
@@ -93,6 +94,16 @@ func (i Images) ByLanguage() map[string]string {
 	}
 	maps.DeleteFunc(images, func(_, image string) bool { return image == "" })
 	return images
+}
+
+// MCP configures the tools of sb mcp. Its flags replace these values.
+type MCP struct {
+	// Toolsets, Tools and ExcludedTools are names, separated by commas; empty Toolsets and Tools are the default ones.
+	Toolsets, Tools, ExcludedTools string
+	// Mode is "all" or "read-only".
+	Mode string
+	// Pictures is "enabled" or "disabled".
+	Pictures string
 }
 
 // Setting is one key of config.yaml with its value.
@@ -222,5 +233,17 @@ func keys() []key {
 			func(c *Config) *string { return &c.Images.Ruby }),
 		text("images.r", "", "image for R programs that sb code runs without a sandbox",
 			func(c *Config) *string { return &c.Images.R }),
+
+		text("mcp.toolsets", "", "toolsets of sb mcp, separated by commas; empty is the default one",
+			func(c *Config) *string { return &c.MCP.Toolsets }),
+		text("mcp.tools", "", "additional tools of sb mcp, separated by commas",
+			func(c *Config) *string { return &c.MCP.Tools }),
+		text("mcp.exclude_tools", "", "tools that sb mcp leaves out, separated by commas",
+			func(c *Config) *string { return &c.MCP.ExcludedTools }),
+		choice("mcp.mode", "all", "tools of sb mcp: all, or only those that change nothing", []string{"all", "read-only"},
+			func(c *Config) *string { return &c.MCP.Mode }),
+		choice("mcp.pictures", "enabled", "pictures in the results of sb mcp; disabled replaces them by a text",
+			[]string{"enabled", "disabled"},
+			func(c *Config) *string { return &c.MCP.Pictures }),
 	}
 }

@@ -3,8 +3,10 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -72,10 +74,13 @@ func New(svc *service.Service, log *slog.Logger, opts setup.Options) (*Server, e
 		Context: s.ctx, Go: s.wg.Go, Changed: s.fileChanged,
 	}
 	s.mcp = s.protocol()
+	// A client may exclude a tool that is not served. Only clients over HTTP select, so others do not wait for the list.
+	nameable := sync.OnceValue(func() []tools.Tool { return slices.Concat(chosen, tools.Catalogue()) })
 	s.endpoint = &transport.Endpoint{
 		Protocol: s.mcp, Options: opts.HTTP, Transport: opts.Transport, Lease: opts.Lease, Log: log, Context: s.ctx,
-		Go:       s.wg.Go,
-		Sessions: s.sessions, RunningCommands: s.host.RunningCommands,
+		Go:             s.wg.Go,
+		CheckSelection: func(wanted setup.Selection) error { return tools.Check(nameable(), wanted) },
+		Sessions:       s.sessions, RunningCommands: s.host.RunningCommands,
 		Files: links.Files{Links: &s.links, Service: s.host.ServiceFor, Changed: s.fileChanged},
 	}
 	if tools.OverHTTP(opts) && opts.Compat == "" {
@@ -129,7 +134,7 @@ func (s *Server) protocol() *server.MCPServer {
 		server.WithLogger(s.log),
 		server.WithPromptCompletionProvider(completer{s.host}),
 		server.WithResourceCompletionProvider(completer{s.host}),
-		server.WithToolFilter(permitted),
+		server.WithToolFilter(s.permitted),
 	)
 	for _, tool := range s.tools {
 		protocol.AddTool(tool.Definition(), s.handler(tool))
@@ -140,13 +145,25 @@ func (s *Server) protocol() *server.MCPServer {
 	return protocol
 }
 
-// permitted removes the tools that change something, if the caller is read-only.
-func permitted(ctx context.Context, tools []mcp.Tool) []mcp.Tool {
-	if !auth.IdentityFrom(ctx).ReadOnly {
-		return tools
+// permitted removes the tools that change something, if the caller is read-only, and those that the request does not
+// want.
+func (s *Server) permitted(ctx context.Context, listed []mcp.Tool) []mcp.Tool {
+	identity := auth.IdentityFrom(ctx)
+	if !identity.ReadOnly && identity.Selection == nil {
+		return listed
 	}
-	return slices.DeleteFunc(slices.Clone(tools), func(t mcp.Tool) bool {
-		return t.Annotations.ReadOnlyHint == nil || !*t.Annotations.ReadOnlyHint
+	wanted := setup.Selection{}
+	if identity.Selection != nil {
+		wanted = *identity.Selection
+	}
+	wanted.ReadOnly = wanted.ReadOnly || identity.ReadOnly
+	return slices.DeleteFunc(slices.Clone(listed), func(definition mcp.Tool) bool {
+		at := slices.IndexFunc(s.tools, func(t tools.Tool) bool { return t.Name == definition.Name })
+		tool := tools.Tool{Name: definition.Name}
+		if at >= 0 {
+			tool = s.tools[at]
+		}
+		return !tools.Wanted(tool, wanted, tools.OverHTTP(s.opts))
 	})
 }
 
@@ -173,6 +190,9 @@ func (s *Server) handler(tool tools.Tool) server.ToolHandlerFunc {
 		if result == nil && err != nil {
 			result = tools.Failure(err)
 		}
+		if s.opts.NoPictures || c.Identity.Selection != nil && c.Identity.Selection.NoPictures {
+			withoutPictures(result)
+		}
 		outcome := "ok"
 		if result.IsError {
 			outcome = core.KindOf(err).String()
@@ -181,6 +201,17 @@ func (s *Server) handler(tool tools.Tool) server.ToolHandlerFunc {
 		s.log.InfoContext(ctx, "tool", "name", tool.Name, "result", outcome, "ms", time.Since(begin).
 			Milliseconds(), "session", c.Session.ID, "owner", c.Identity.Owner)
 		return result, nil
+	}
+}
+
+// withoutPictures replaces the pictures of a result by a text. A link to a picture stays.
+func withoutPictures(result *mcp.CallToolResult) {
+	for i, content := range result.Content {
+		if picture, is := content.(mcp.ImageContent); is {
+			result.Content[i] = mcp.NewTextContent(fmt.Sprintf(
+				"note: a picture (%s, %s) is left out", picture.MIMEType, core.Bytes(base64.StdEncoding.DecodedLen(len(picture.Data))),
+			))
+		}
 	}
 }
 

@@ -164,3 +164,42 @@ func TestListOfTools(t *testing.T) {
 		t.Errorf("--json alone: %s", out)
 	}
 }
+
+// The configuration selects tools, and flags replace it.
+func TestToolsOfTheConfiguration(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	names := func(flags string) string {
+		t.Helper()
+		var tools []struct{ Name string }
+		out := h.sb(append([]string{"mcp", "--list-tools", "--json"}, strings.Fields(flags)...)...)
+		if err := json.Unmarshal([]byte(out), &tools); err != nil {
+			return out
+		}
+		var names []string
+		for _, tool := range tools {
+			names = append(names, tool.Name)
+		}
+		return strings.Join(names, " ")
+	}
+	h.sb("config", "set", "mcp.toolsets", "exec,transfer")
+	h.sb("config", "set", "mcp.tools", "file_read")
+	h.sb("config", "set", "mcp.exclude_tools", "exec_kill, pull")
+	if got := names(""); got != "exec exec_wait run_code file_read push" {
+		t.Errorf("got %s", got)
+	}
+	if got := names("--tools exec_kill --exclude-tools push"); got != "exec_kill" {
+		t.Errorf("with flags: %s", got)
+	}
+	h.sb("config", "set", "mcp.mode", "read-only")
+	if got := names(""); got != "file_read" {
+		t.Errorf("read-only: %s", got)
+	}
+	if got := names("--read-only=false --tools push"); got != "push" {
+		t.Errorf("with --read-only=false: %s", got)
+	}
+	h.sb("config", "set", "mcp.exclude_tools", "nosuch")
+	if got := names(""); !strings.Contains(got, `there is no tool \"nosuch\"`) {
+		t.Errorf("an unknown tool: %s", got)
+	}
+}

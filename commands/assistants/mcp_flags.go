@@ -41,6 +41,8 @@ func (f *mcpFlags) Register(app *cli.App, cmd *cobra.Command, opts *MCPOptions) 
 			"stores, links (default default)",
 	)
 	flags.StringSliceVar(&server.Tools, "tools", nil, "serve these additional `TOOLS`")
+	flags.StringSliceVar(&server.Exclude, "exclude-tools", nil, "leave out these `TOOLS`")
+	flags.BoolVar(&server.NoPictures, "no-pictures", false, "replace pictures in results by a text")
 	flags.BoolVar(&server.ReadOnly, "read-only", false, "serve no tool that changes anything")
 	if f.transport == "" {
 		flags.BoolVar(&opts.ListTools, "list-tools", false, "print the tools with their sizes in tokens, and serve nothing")
@@ -175,6 +177,9 @@ func (f *mcpFlags) apply(cmd *cobra.Command, opts *MCPOptions) error {
 	if err := applyImages(opts.App, cmd, server); err != nil {
 		return err
 	}
+	if err := applyTools(opts.App, cmd, server); err != nil {
+		return err
+	}
 	return f.applyTransport(opts.App, cmd, server)
 }
 
@@ -235,6 +240,31 @@ func applyImages(app *cli.App, cmd *cobra.Command, server *setup.Options) error 
 		return cli.Usagef(cmd, "CONTAINER_LANGUAGE %q: expected python, javascript or bash", language)
 	}
 	server.Images[language] = image
+	return nil
+}
+
+// applyTools selects tools by the configuration, where no flag does.
+func applyTools(app *cli.App, cmd *cobra.Command, server *setup.Options) error {
+	config, err := app.Config()
+	if err != nil {
+		return err
+	}
+	names := func(text string) []string {
+		return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	changed := cmd.Flags().Changed
+	if !changed("toolsets") && !changed("tools") {
+		server.Toolsets, server.Tools = names(config.MCP.Toolsets), names(config.MCP.Tools)
+	}
+	if !changed("exclude-tools") {
+		server.Exclude = names(config.MCP.ExcludedTools)
+	}
+	if !changed("read-only") {
+		server.ReadOnly = config.MCP.Mode == "read-only"
+	}
+	if !changed("no-pictures") {
+		server.NoPictures = config.MCP.Pictures == "disabled"
+	}
 	return nil
 }
 

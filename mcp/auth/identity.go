@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"strconv"
+
+	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
 // Identity describes the caller of a request. The zero value is the user who runs this process.
@@ -22,6 +24,8 @@ type Identity struct {
 	Metrics, NoTools bool
 	// Key is the API key's id, for logs and limits.
 	Key string
+	// Selection is what the request wants of the server's tools; nil is all of them.
+	Selection *setup.Selection
 }
 
 // Label returns the value of a sandbox's owner label. The user who runs this process gets "-", which no key's owner can

@@ -36,6 +36,10 @@ type Options struct {
 	Toolsets, Tools []string
 	// ReadOnly leaves out every tool that changes something.
 	ReadOnly bool
+	// Exclude leaves out tools by name.
+	Exclude []string
+	// NoPictures replaces pictures in results by a text.
+	NoPictures bool
 	// Compat serves another system's tool names and parameters instead of sb's.
 	Compat string
 
@@ -71,6 +75,15 @@ type Options struct {
 	// Transport carries the protocol; "" is Stdio. HTTP configures the other two.
 	Transport Transport
 	HTTP      HTTP
+}
+
+// Selection is what one client wants of the tools that a server serves. The zero value is all of them.
+type Selection struct {
+	// Toolsets and Tools are names; if both are empty, every tool is wanted.
+	Toolsets, Tools []string
+	// Exclude are names of tools.
+	Exclude              []string
+	ReadOnly, NoPictures bool
 }
 
 // Transport is the connection between clients and a server.

@@ -18,37 +18,53 @@ func Catalogue() []Tool {
 
 // Select returns sb's tools that the options select.
 func Select(opts setup.Options) ([]Tool, error) {
-	all := Catalogue()
 	if len(opts.Toolsets)+len(opts.Tools) == 0 {
 		opts.Toolsets = []string{setup.Default}
 	}
-	for _, name := range opts.Toolsets {
-		if !slices.Contains(setup.Toolsets(), name) {
-			return nil, core.Errorf(core.KindUsage, "mcp", "", "there is no toolset %q", name).
-				WithHint("the toolsets are %s", strings.Join(setup.Toolsets(), ", "))
-		}
+	wanted := setup.Selection{
+		Toolsets: opts.Toolsets, Tools: opts.Tools, Exclude: opts.Exclude, ReadOnly: opts.ReadOnly,
 	}
-	for _, name := range opts.Tools {
-		if !slices.ContainsFunc(all, func(t Tool) bool { return t.Name == name }) {
-			names := make([]string, len(all))
-			for i, t := range all {
-				names[i] = t.Name
-			}
-			return nil, core.Errorf(core.KindUsage, "mcp", "", "there is no tool %q", name).
-				WithHint("the tools are %s", strings.Join(names, ", "))
-		}
+	all := Catalogue()
+	if err := Check(all, wanted); err != nil {
+		return nil, err
 	}
-	tools := slices.DeleteFunc(all, func(t Tool) bool {
-		wanted := slices.Contains(opts.Tools, t.Name) || slices.Contains(opts.Toolsets, setup.All) ||
-			slices.Contains(opts.Toolsets, t.Toolset) || slices.Contains(opts.Toolsets, setup.Default) && (!t.Extra ||
-			t.Toolset == setup.Links && OverHTTP(opts))
-		return !wanted || opts.ReadOnly && !t.ReadOnly
-	})
+	tools := slices.DeleteFunc(all, func(t Tool) bool { return !Wanted(t, wanted, OverHTTP(opts)) })
 	if len(tools) == 0 {
 		return nil, core.Errorf(core.KindUsage, "mcp", "", "no tool is left to serve").
 			WithHint("read-only serves only tools that change nothing; add toolsets")
 	}
 	return tools, nil
+}
+
+// Check returns an error if a selection has an unknown name. all are the tools that it can name.
+func Check(all []Tool, wanted setup.Selection) error {
+	for _, name := range wanted.Toolsets {
+		if !slices.Contains(setup.Toolsets(), name) {
+			return core.Errorf(core.KindUsage, "mcp", "", "there is no toolset %q", name).
+				WithHint("the toolsets are %s", strings.Join(setup.Toolsets(), ", "))
+		}
+	}
+	for _, name := range slices.Concat(wanted.Tools, wanted.Exclude) {
+		if !slices.ContainsFunc(all, func(t Tool) bool { return t.Name == name }) {
+			names := make([]string, len(all))
+			for i, t := range all {
+				names[i] = t.Name
+			}
+			return core.Errorf(core.KindUsage, "mcp", "", "there is no tool %q", name).
+				WithHint("the tools are %s", strings.Join(names, ", "))
+		}
+	}
+	return nil
+}
+
+// Wanted reports whether a selection has a tool.
+func Wanted(t Tool, s setup.Selection, overHTTP bool) bool {
+	if slices.Contains(s.Exclude, t.Name) || s.ReadOnly && !t.ReadOnly {
+		return false
+	}
+	return len(s.Toolsets)+len(s.Tools) == 0 || slices.Contains(s.Tools, t.Name) ||
+		slices.Contains(s.Toolsets, setup.All) || slices.Contains(s.Toolsets, t.Toolset) ||
+		slices.Contains(s.Toolsets, setup.Default) && (!t.Extra || t.Toolset == setup.Links && overHTTP)
 }
 
 // OverHTTP reports whether clients connect over HTTP and transfer files by links.

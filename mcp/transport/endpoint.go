@@ -24,6 +24,8 @@ type Endpoint struct {
 	// API, if set, serves /api/v1/ beside the protocol. Open are its paths that need no key.
 	API  API
 	Open []string
+	// CheckSelection returns an error if a selection has an unknown name.
+	CheckSelection func(setup.Selection) error
 	// RunningCommands counts the commands whose output the server holds, for the metrics.
 	RunningCommands func() int
 	// Lease is the lifetime of an HTTP session without requests.

@@ -41,6 +41,15 @@ func (w *Web) authenticated(next http.Handler) http.Handler {
 			refuse(response, r, http.StatusTooManyRequests, core.KindExhausted, "too many requests")
 			return
 		}
+		identity.Selection, err = selectionOf(r)
+		if err == nil && identity.Selection != nil {
+			err = w.endpoint.CheckSelection(*identity.Selection)
+		}
+		if err != nil {
+			http.Error(response, err.Error(), http.StatusBadRequest)
+			return
+		}
+		identity.ReadOnly = identity.ReadOnly || identity.Selection != nil && identity.Selection.ReadOnly
 		next.ServeHTTP(response, r.WithContext(auth.WithIdentity(r.Context(), identity)))
 	})
 }
