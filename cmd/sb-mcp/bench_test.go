@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -62,6 +63,37 @@ func BenchmarkExecTrue(b *testing.B) {
 		url, _ := h.listen("--no-auth", "--transport", "streamable-http", "--rate-limit", "-1")
 		through(b, connect(b, &sdk.StreamableClientTransport{Endpoint: url + "/mcp"}))
 	})
+}
+
+// BenchmarkFileRead compares the read of a small file by the core with one through a server.
+func BenchmarkFileRead(b *testing.B) {
+	h := newHome(b)
+	a, _ := h.stdio()
+	sb := a.launch(nil)
+	a.call("file_write", args{"sandbox": sb, "path": "/tmp/small", "content": "a line\n"})
+	b.Run("core", func(b *testing.B) {
+		svc := service.New(service.Options{Actor: "bench", Factories: providers.Builtin(providers.Options{
+			StateDir: h.dir + "/state/sb", CacheDir: h.dir + "/cache/sb", Runtime: filepath.Join(h.bin, "sb-runtime"),
+			SaveInterval: time.Minute, LogLimit: core.MiB,
+		})})
+		defer func() { _ = svc.Close() }()
+		for b.Loop() {
+			content, err := svc.Files.ReadFile(b.Context(), "local/"+sb, "/tmp/small")
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, content); err != nil {
+				b.Fatal(err)
+			}
+			_ = content.Close()
+		}
+	})
+	b.Run("stdio", func(b *testing.B) {
+		for b.Loop() {
+			a.call("file_read", args{"sandbox": sb, "path": "/tmp/small"})
+		}
+	})
+	a.call("sandbox_terminate", args{"sandbox": sb})
 }
 
 // BenchmarkCalls measures the calls per second that touch no sandbox, with 1 and with 16 clients.

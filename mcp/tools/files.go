@@ -260,8 +260,10 @@ func (c *Call) readRange(ctx context.Context, sb core.Sandbox, in ReadIn, out *R
 		return err
 	}
 	seen := skipped + int64(len(data))
-	if out.Size, err = c.sizeOf(ctx, sb, out.Path, seen, len(data) > most, clean); err != nil {
-		return err
+	if out.Size = seen; len(data) > most || clean.Found() {
+		if out.Size, err = c.sizeOf(ctx, sb, out.Path, seen, len(data) > most, clean); err != nil {
+			return err
+		}
 	}
 	ends := len(data) <= most
 	data = data[:min(len(data), most)]

@@ -52,9 +52,11 @@ func (c *Call) readLines(ctx context.Context, sb core.Sandbox, in ReadIn, out *R
 		}
 		text.WriteString(number + line + "\n")
 	}
-	var err error
-	if out.Size, err = c.sizeOf(ctx, sb, out.Path, lines.bytes, true, lines.from); err != nil {
-		return err
+	if out.Size = lines.bytes; out.NextLine > 0 || clean.Found() {
+		var err error
+		if out.Size, err = c.sizeOf(ctx, sb, out.Path, lines.bytes, true, lines.from); err != nil {
+			return err
+		}
 	}
 	out.Redacted = clean.Found()
 	var ok bool
