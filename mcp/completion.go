@@ -13,7 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/mcp/tools"
 )
 
-// completer completes arguments of prompts and resource templates: ids, commands and paths in sandboxes.
+// completer completes arguments of prompts and resource templates: ids, commands, and paths in sandboxes and here.
 type completer struct{ host *tools.Host }
 
 // maxCompletions is the protocol's limit.
@@ -27,8 +27,22 @@ func (c completer) CompletePromptArgument(
 	case "sandbox":
 		return completion(c.sandboxes(ctx, true), argument.Value), nil
 	case "gpu":
+		types := c.host.Options.Policy.GPUs
+		switch {
+		case slices.Equal(types, []string{"none"}):
+			types = nil
+		case len(types) == 0:
+			types = []string{"T4", "L4", "A10G", "A100-40GB", "A100-80GB", "L40S", "H100", "H200", "B200"}
+		}
+		return completion(types, argument.Value), nil
+	case "source", "project", "script":
 		return completion(
-			[]string{"T4", "L4", "A10G", "A100-40GB", "A100-80GB", "L40S", "H100", "H200", "B200"}, argument.Value,
+			c.host.Call(ctx, mcp.CallToolRequest{}).CompleteHostPath(argument.Value), argument.Value,
+		), nil
+	case "test":
+		return completion(
+			[]string{"cargo test", "go test ./...", "make test", "mvn test", "npm test", "python3 -m unittest", "pytest"},
+			argument.Value,
 		), nil
 	}
 	return completion(nil, ""), nil

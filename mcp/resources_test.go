@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"iter"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -306,6 +308,52 @@ func TestPromptsAndCompletion(t *testing.T) {
 		request.Params.Ref = template("sandbox://{id}/files/{+path}{?offset,limit,grep}")
 		request.Params.Argument = mcp.CompleteArgument{Name: test.name, Value: test.value}
 		request.Params.Context.Arguments = test.known
+		result, err := a.client.Complete(t.Context(), request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(result.Completion.Values, test.want) {
+			t.Errorf("%s %q: %v, want %v", test.name, test.value, result.Completion.Values, test.want)
+		}
+	}
+}
+
+// The arguments of prompts complete, with paths of this machine in open directories only.
+func TestCompletionOfPrompts(t *testing.T) {
+	open, closed := filepath.Join(t.TempDir(), "open"), t.TempDir()
+	for _, dir := range []string{filepath.Join(open, "project"), filepath.Join(closed, "secret")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(open, "project.py"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(closed, filepath.Join(open, "out")); err != nil {
+		t.Fatal(err)
+	}
+	opts := setup.Options{AllowPaths: []string{open}}
+	opts.Policy.GPUs = []string{"T4", "H100"}
+	a := newBench(t, opts).connect(t)
+	for _, test := range []struct {
+		name, value string
+		want        []string
+	}{
+		{"gpu", "", []string{"H100", "T4"}},
+		{"gpu", "A", []string{}},
+		{"test", "go", []string{"go test ./..."}},
+		{"source", "", []string{open + "/"}},
+		{"project", open[:len(open)-1], []string{open + "/"}},
+		{"script", open + "/pro", []string{open + "/project.py", open + "/project/"}},
+		{"source", open + "/out/", []string{}},
+		{"source", open + "/../", []string{}},
+		{"source", closed + "/", []string{}},
+		{"source", "/", []string{open + "/"}},
+		{"packages", "", []string{}},
+	} {
+		request := mcp.CompleteRequest{}
+		request.Params.Ref = mcp.PromptReference{Type: "ref/prompt", Name: "train_on_gpu"}
+		request.Params.Argument = mcp.CompleteArgument{Name: test.name, Value: test.value}
 		result, err := a.client.Complete(t.Context(), request)
 		if err != nil {
 			t.Fatal(err)

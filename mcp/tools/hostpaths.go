@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -74,6 +75,47 @@ func (c *Call) hostPath(ctx context.Context, name string) (root *os.Root, relati
 		core.KindUnauthorized, "transfer", "", "%s is outside the directories that are open to this server", name,
 	).
 		WithHint("the open directories are %s", strings.Join(dirs, ", "))
+}
+
+// CompleteHostPath returns the paths of this machine that begin with typed, or more of them, in the directories that
+// the call may access. It asks the client for nothing. A directory ends with a slash. A read-only caller gets none, as
+// push and pull are closed to it.
+func (c *Call) CompleteHostPath(typed string) []string {
+	if c.Identity.ReadOnly {
+		return nil
+	}
+	dirs := c.Host.Options.AllowPaths
+	if roots := c.Session.KnownRoots(); c.Host.Options.UseRoots && roots != nil {
+		dirs = append(slices.Clip(dirs), *roots...)
+	}
+	const slash = string(filepath.Separator)
+	var paths []string
+	for _, dir := range dirs {
+		if strings.HasPrefix(dir, typed) {
+			paths = append(paths, strings.TrimSuffix(dir, slash)+slash)
+		}
+	}
+	parent, _ := filepath.Split(typed)
+	if parent == "" {
+		return paths
+	}
+	root, relative, err := openBelow(dirs, parent)
+	if root == nil || err != nil {
+		return paths
+	}
+	defer func() { _ = root.Close() }()
+	entries, err := fs.ReadDir(root.FS(), filepath.ToSlash(relative))
+	if err != nil {
+		return paths
+	}
+	for _, entry := range entries {
+		name := parent + entry.Name()
+		if entry.IsDir() {
+			name += slash
+		}
+		paths = append(paths, name)
+	}
+	return paths
 }
 
 // openBelow opens the directory that contains a path. A relative path is resolved in the first directory. root is nil
