@@ -20,8 +20,8 @@ import (
 	"github.com/seed-0724f904/sb/mcp/tools"
 )
 
-// unsupported are the checks of the suite that a server on mcp-go 1.2.1 cannot pass: mcp-go passes on no code and no data
-// of the errors of tools and resources. sb has no tool that needs a capability of its client.
+// unsupported are the checks of the suite that a server on mcp-go 1.2.1 cannot pass: mcp-go passes on no code and no
+// data of the errors of tools and resources. sb has no tool that needs a capability of its client.
 func unsupported() []string {
 	return []string{
 		"sep-2575-server-rejects-undeclared-capability", "sep-2575-missing-capability-http-400", "sep-2164-data-uri",
@@ -71,6 +71,7 @@ func TestConformance(t *testing.T) {
 
 // checkScenario fails for each check of a scenario that did not succeed.
 func checkScenario(t *testing.T, results, scenario string) {
+	t.Helper()
 	files, err := filepath.Glob(filepath.Join(results, "server-"+scenario+"-20*", "checks.json"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("the scenario has %d results: %v", len(files), err)

@@ -67,7 +67,7 @@ func TestShutdownCancelsNothing(t *testing.T) {
 	s.web.Shutdown()
 	s.server.CloseClientConnections()
 	s.server.Close() // waits for the call
-	s.Server.Close() // waits for what the call started
+	s.Close()        // waits for what the call started
 	if !s.runs(t, sandbox) {
 		t.Error("the command was ended")
 	}
@@ -101,7 +101,7 @@ func TestListensAreAcknowledged(t *testing.T) {
 	}
 }
 
-// Over stdio, a client of 2026-07-28 gets the changes that it listens to, each with the id of the request, and no other.
+// Over stdio, a client of 2026-07-28 gets only the changes that it listens to, each with the id of the request.
 func TestListensOverStdio(t *testing.T) {
 	b := newBench(t, setup.Options{})
 	other := b.connect(t)

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"maps"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -38,9 +39,7 @@ func TestReadOfASmallFileAsksOnce(t *testing.T) {
 	} {
 		before := provider.stats.Load()
 		given := args{"sandbox": sb, "path": x.path}
-		for name, value := range x.more {
-			given[name] = value
-		}
+		maps.Copy(given, x.more)
 		got := a.Call("file_read", given)
 		if got["size"] != x.size || provider.stats.Load()-before != x.stats {
 			t.Errorf("%v: size %v, %d questions", given, got["size"], provider.stats.Load()-before)

@@ -208,9 +208,10 @@ func (s *Server) handler(tool tools.Tool) server.ToolHandlerFunc {
 func withoutPictures(result *mcp.CallToolResult) {
 	for i, content := range result.Content {
 		if picture, is := content.(mcp.ImageContent); is {
-			result.Content[i] = mcp.NewTextContent(fmt.Sprintf(
-				"note: a picture (%s, %s) is left out", picture.MIMEType, core.Bytes(base64.StdEncoding.DecodedLen(len(picture.Data))),
-			))
+			size := core.Bytes(base64.StdEncoding.DecodedLen(len(picture.Data)))
+			result.Content[i] = mcp.NewTextContent(
+				fmt.Sprintf("note: a picture (%s, %s) is left out", picture.MIMEType, size),
+			)
 		}
 	}
 }

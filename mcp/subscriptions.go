@@ -204,10 +204,11 @@ func send(client server.ClientSession, method string, params map[string]any) {
 	if streaming, ok := client.(server.SessionWithStreamableHTTPConfig); ok {
 		streaming.UpgradeToSSEWhenReceiveNotification()
 	}
-	select {
-	case client.NotificationChannel() <- mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION, Notification: mcp.Notification{
+	note := mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION, Notification: mcp.Notification{
 		Method: method, Params: mcp.NotificationParams{AdditionalFields: params},
-	}}:
+	}}
+	select {
+	case client.NotificationChannel() <- note:
 	default:
 	}
 }

@@ -78,7 +78,7 @@ func (e *Endpoint) NewWeb(addr net.Addr) (*Web, error) {
 	w.legacy = &legacyHTTP{endpoint: e, sessions: map[string]*webSession{}}
 	w.serving, w.drain = context.WithCancel(e.Context)
 	w.streamable = server.NewStreamableHTTPServer(e.Protocol,
-		server.WithHTTPContextFunc(func(ctx context.Context, r *http.Request) context.Context {
+		server.WithHTTPContextFunc(func(ctx context.Context, _ *http.Request) context.Context {
 			return auth.WithClient(ctx, w.serving)
 		}),
 		server.WithDisableLocalhostProtection(true), // hostCheck does more
@@ -189,8 +189,8 @@ func (w *Web) modern(response http.ResponseWriter, r *http.Request, message []by
 	w.streamable.ServeHTTP(response, r)
 }
 
-// isModern reports whether a request uses protocol 2026-07-28 or later. As in mcp-go, either the body or the header names
-// the version.
+// isModern reports whether a request uses protocol 2026-07-28 or later. As in mcp-go, either the body or the header
+// names the version.
 func isModern(header http.Header, message []byte) bool {
 	var body struct {
 		Params struct {
