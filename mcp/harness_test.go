@@ -124,12 +124,16 @@ func legacy() client.ClientOption {
 // args are a tool's arguments.
 type args map[string]any
 
-// try calls a tool and returns its result.
+// try calls a tool and returns its result. The record in _meta of a tool without structured content takes its place.
 func (a *assistant) try(ctx context.Context, tool string, arguments args) (*mcp.CallToolResult, error) {
 	request := mcp.CallToolRequest{}
 	request.Params.Name, request.Params.Arguments = tool, arguments
 	request.Params.Meta = &mcp.Meta{ProgressToken: tool}
-	return a.client.CallTool(ctx, request)
+	result, err := a.client.CallTool(ctx, request)
+	if err == nil && result.StructuredContent == nil && result.Meta != nil {
+		result.StructuredContent = result.Meta.AdditionalFields[tools.RecordKey]
+	}
+	return result, err
 }
 
 // Call calls a tool that has to succeed and returns its structured content.

@@ -478,18 +478,20 @@ func (d *direct) ask(ctx context.Context, method, body string) *httptest.Respons
 	return recorder
 }
 
-// Call calls a tool and returns its structured content.
+// Call calls a tool and returns its output.
 func (d *direct) Call(t *testing.T, tool, arguments string) map[string]any {
 	t.Helper()
 	response := d.ask(t.Context(), "POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+
 		`","arguments":`+arguments+`}}`)
 	var got struct {
-		Result struct{ StructuredContent map[string]any }
+		Result struct {
+			Meta map[string]map[string]any `json:"_meta"`
+		}
 	}
-	if err := json.Unmarshal(response.Body.Bytes(), &got); err != nil || got.Result.StructuredContent == nil {
+	if err := json.Unmarshal(response.Body.Bytes(), &got); err != nil || got.Result.Meta[tools.RecordKey] == nil {
 		t.Fatalf("%s: %d %s", tool, response.Code, response.Body)
 	}
-	return got.Result.StructuredContent
+	return got.Result.Meta[tools.RecordKey]
 }
 
 // A session ends after a lease without a request. A GET that listens is a request, and receives pings.

@@ -193,6 +193,7 @@ func (s *Server) handler(tool tools.Tool) server.ToolHandlerFunc {
 		if s.opts.NoPictures || c.Identity.Selection != nil && c.Identity.Selection.NoPictures {
 			withoutPictures(result)
 		}
+		result = tool.Present(result)
 		outcome := "ok"
 		if result.IsError {
 			outcome = core.KindOf(err).String()

@@ -14,6 +14,8 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/seed-0724f904/sb/mcp/tools"
 )
 
 // speaker is the part of a protocol client that the story needs.
@@ -123,7 +125,9 @@ func (g *gopher) use(
 			text += part.Text
 		}
 	}
-	structured, _ = result.StructuredContent.(map[string]any)
+	if structured, _ = result.StructuredContent.(map[string]any); structured == nil && result.Meta != nil {
+		structured, _ = result.Meta.AdditionalFields[tools.RecordKey].(map[string]any)
+	}
 	return structured, text, result.IsError, nil
 }
 

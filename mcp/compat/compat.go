@@ -27,6 +27,9 @@ func Tools(opts setup.Options) ([]tools.Tool, error) {
 	if len(opts.Toolsets)+len(opts.Tools) > 0 || opts.ReadOnly {
 		return nil, core.Errorf(core.KindUsage, "mcp", "", "--tools and --toolsets do not work with --compat")
 	}
+	for i := range tools {
+		tools[i].Structured = true // as those systems answer
+	}
 	return tools, nil
 }
 

@@ -11,7 +11,7 @@ import (
 // Catalogue returns every tool of sb, in display order.
 func Catalogue() []Tool {
 	return slices.Concat(
-		sandboxTools(), execTools(), fileTools(), transferTools(), packageTools(), lifecycleTools(), costTools(),
+		sandboxTools(), execTools(), fileTools(), searchTools(), transferTools(), packageTools(), lifecycleTools(), costTools(),
 		stateTools(), moveTools(), networkTools(), storeTools(), linkTools(),
 	)
 }

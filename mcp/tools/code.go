@@ -20,22 +20,23 @@ import (
 
 // CodeIn is the input of run_code.
 type CodeIn struct {
-	Sandbox  string            `json:"sandbox,omitempty" jsonschema:"id or name; left out: a new sandbox for this run only"`
+	Sandbox  string            `json:"sandbox,omitempty" jsonschema:"default: a new sandbox for this run only"`
 	Language string            `json:"language" enum:"python|javascript|bash"`
-	Code     string            `json:"code" jsonschema:"the whole program; print what you want to see"`
-	Session  string            `json:"session,omitempty" jsonschema:"name of a session that keeps variables between runs and shows values and plots"`
-	Restart  bool              `json:"restart,omitempty" jsonschema:"start the session over"`
+	Code     string            `json:"code" jsonschema:"print the values that you want to see"`
+	Session  string            `json:"session,omitempty" jsonschema:"name; keeps variables for the next run, shows the last value and plots"`
+	Restart  bool              `json:"restart,omitempty" jsonschema:"starts the session over"`
 	Stdin    string            `json:"stdin,omitempty"`
 	Env      map[string]string `json:"env,omitempty"`
-	Timeout  int               `json:"timeout_seconds,omitempty" jsonschema:"end it after that long"`
-	Budget   int               `json:"max_output,omitempty" jsonschema:"characters of output in the reply"`
+	Timeout  int               `json:"timeout_seconds,omitempty" jsonschema:"kills the run after this time"`
+	Budget   int               `json:"max_output,omitempty" jsonschema:"characters"`
 }
 
 func codeTool() Tool {
 	return Define(Tool{
-		Name: "run_code", Title: "Run code", Toolset: setup.Exec, Destructive: true, OpenWorld: true, LikeExec: true,
-		Description: "Run Python, JavaScript (Node.js) or bash and return its output. With a session, variables and " +
-			"imports stay for the next run; without one, each run is a new process.",
+		Name: "run_code", Title: "Run code", Toolset: setup.Exec, Destructive: true, OpenWorld: true,
+		Description: "Run Python, JavaScript (Node.js) or bash code and return its output. Without a session, each " +
+			"run " +
+			"is a new process.",
 	}, RunCode)
 }
 

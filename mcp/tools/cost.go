@@ -15,8 +15,8 @@ import (
 
 type costIn struct {
 	By    string `json:"by,omitempty" enum:"sandbox|app|day" default:"sandbox"`
-	App   string `json:"app,omitempty" jsonschema:"only those of this group"`
-	Hours int    `json:"hours,omitempty" jsonschema:"only the last so many hours"`
+	App   string `json:"app,omitempty" jsonschema:"only sandboxes of this app"`
+	Hours int    `json:"hours,omitempty" jsonschema:"only the last hours"`
 }
 
 type costSum struct {
@@ -46,14 +46,18 @@ func (o costOut) Text() string {
 	if len(lines) == 0 {
 		lines = append(lines, "no costs")
 	}
+	if len(o.Unpriced) > 0 {
+		lines = append(lines, "without a price: "+strings.Join(o.Unpriced, ", "))
+	}
 	return strings.Join(append(lines, o.Failures...), "\n")
 }
 
 func costTools() []Tool {
 	return []Tool{Define(Tool{
 		Name: "sandbox_cost", Title: "Costs of sandboxes", Toolset: setup.Lifecycle, Extra: true, ReadOnly: true,
-		Idempotent:  true,
-		Description: "Sum the costs of sandboxes so far. Only providers with prices have costs.",
+		Idempotent: true,
+		Description: "Sum the costs of sandboxes so far, by sandbox, app or day. Only providers with prices have " +
+			"costs.",
 	}, cost)}
 }
 

@@ -16,16 +16,16 @@ import (
 
 // EditIn is the input of file_edit.
 type EditIn struct {
-	Sandbox string     `json:"sandbox" jsonschema:"id or name"`
+	Sandbox string     `json:"sandbox"`
 	Path    string     `json:"path"`
-	Edits   []textEdit `json:"edits" jsonschema:"applied in order, all or none"`
+	Edits   []textEdit `json:"edits" jsonschema:"in order; all or none are applied"`
 }
 
 // textEdit replaces a text.
 type textEdit struct {
-	Old string `json:"old" jsonschema:"must be in the file exactly once"`
+	Old string `json:"old" jsonschema:"text that is in the file exactly once"`
 	New string `json:"new"`
-	All bool   `json:"all,omitempty" jsonschema:"replace each occurrence"`
+	All bool   `json:"all,omitempty" jsonschema:"replaces every occurrence"`
 }
 
 // EditOut is the result of file_edit.

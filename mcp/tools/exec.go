@@ -12,32 +12,32 @@ import (
 
 // ExecIn is the input of exec.
 type ExecIn struct {
-	Sandbox string            `json:"sandbox" jsonschema:"id or name"`
-	Command string            `json:"command,omitempty" jsonschema:"text that a shell runs; pipes, && and quotes work"`
-	Argv    []string          `json:"argv,omitempty" jsonschema:"program and arguments, instead of command, without a shell"`
-	Workdir string            `json:"workdir,omitempty" jsonschema:"absolute path; each command starts there, cd does not last"`
+	Sandbox string            `json:"sandbox"`
+	Command string            `json:"command,omitempty" jsonschema:"a shell runs this text"`
+	Argv    []string          `json:"argv,omitempty" jsonschema:"program and arguments without a shell, instead of command"`
+	Workdir string            `json:"workdir,omitempty" jsonschema:"directory of this command; a cd does not last"`
 	Env     map[string]string `json:"env,omitempty"`
-	Secrets map[string]string `json:"secrets,omitempty" jsonschema:"environment variables whose values are kept out of output and logs"`
-	Stdin   string            `json:"stdin,omitempty" jsonschema:"input for the command"`
-	Open    bool              `json:"keep_stdin_open,omitempty" jsonschema:"leave stdin open so that exec_wait can send more"`
-	Timeout int               `json:"timeout_seconds,omitempty" jsonschema:"end the command after that long"`
-	Wait    *int              `json:"wait_seconds,omitempty" jsonschema:"answer within that time, or sooner; the command keeps running"`
-	Detach  bool              `json:"background,omitempty" jsonschema:"answer at once and leave it running"`
-	Budget  int               `json:"max_output,omitempty" jsonschema:"characters of output in the reply"`
+	Secrets map[string]string `json:"secrets,omitempty" jsonschema:"like env, but kept out of output and logs"`
+	Stdin   string            `json:"stdin,omitempty"`
+	Open    bool              `json:"keep_stdin_open,omitempty" jsonschema:"lets exec_wait send more input"`
+	Timeout int               `json:"timeout_seconds,omitempty" jsonschema:"kills the command after this time"`
+	Wait    *int              `json:"wait_seconds,omitempty" jsonschema:"answers after this time at the latest; the command keeps running"`
+	Detach  bool              `json:"background,omitempty" jsonschema:"answers at once; for servers and long jobs"`
+	Budget  int               `json:"max_output,omitempty" jsonschema:"characters"`
 }
 
 type waitIn struct {
-	Sandbox string `json:"sandbox" jsonschema:"id or name"`
-	Exec    string `json:"exec_id" jsonschema:"from the result of exec, run_code or packages_install"`
-	Cursor  string `json:"cursor,omitempty" jsonschema:"from the result before, to get only newer output; left out: from the beginning"`
-	Wait    *int   `json:"wait_seconds,omitempty" jsonschema:"how long to wait for its end; 0 only looks"`
-	Stdin   string `json:"stdin,omitempty" jsonschema:"input to send first"`
-	Close   bool   `json:"close_stdin,omitempty" jsonschema:"end its stdin"`
-	Budget  int    `json:"max_output,omitempty" jsonschema:"characters of output in the reply"`
+	Sandbox string `json:"sandbox"`
+	Exec    string `json:"exec_id" jsonschema:"from the result that started it"`
+	Cursor  string `json:"cursor,omitempty" jsonschema:"from the last result, for newer output only"`
+	Wait    *int   `json:"wait_seconds,omitempty" jsonschema:"0 does not wait for its end"`
+	Stdin   string `json:"stdin,omitempty" jsonschema:"sent first"`
+	Close   bool   `json:"close_stdin,omitempty" jsonschema:"ends its stdin"`
+	Budget  int    `json:"max_output,omitempty" jsonschema:"characters"`
 }
 
 type killIn struct {
-	Sandbox string `json:"sandbox" jsonschema:"id or name"`
+	Sandbox string `json:"sandbox"`
 	Exec    string `json:"exec_id"`
 	Signal  string `json:"signal,omitempty" enum:"TERM|KILL|INT|HUP|QUIT|USR1|USR2|STOP|CONT" default:"TERM"`
 }
@@ -46,17 +46,19 @@ func execTools() []Tool {
 	return []Tool{
 		Define(Tool{
 			Name: "exec", Title: "Run a command", Toolset: setup.Exec, Destructive: true, OpenWorld: true,
-			Description: "Run a command in a sandbox and return exit code, stdout and stderr. A long one keeps running: " +
-				"its result has running: true, and exec_wait reads the rest.",
+			Description: "Run a command in a sandbox and return its exit code, stdout and stderr. A command that " +
+				"outlasts " +
+				"this call keeps running, and exec_wait returns the rest.",
 		}, RunExec),
 		Define(Tool{
-			Name: "exec_wait", Title: "Wait for a command", Toolset: setup.Exec, OpenWorld: true, LikeExec: true,
-			Description: "Wait for a command, read its output and result, or send it input. Works after a restart of the " +
-				"server, and for commands that others started.",
+			Name: "exec_wait", Title: "Wait for a command", Toolset: setup.Exec, OpenWorld: true,
+			Description: "Wait for a running command and return its output and exit code, or send it input. Every " +
+				"command " +
+				"of a sandbox can be waited for, also one that ended or that another client started.",
 		}, waitExec),
 		Define(Tool{
-			Name: "exec_kill", Title: "End a command", Toolset: setup.Exec, Destructive: true, Idempotent: true, LikeExec: true,
-			Description: "Send a signal to a running command and report the result.",
+			Name: "exec_kill", Title: "End a command", Toolset: setup.Exec, Destructive: true, Idempotent: true,
+			Description: "Send a signal to a running command and return its state. The default, TERM, asks it to end.",
 		}, killExec),
 		codeTool(),
 	}

@@ -23,12 +23,12 @@ import (
 
 // ReadIn is the input of file_read.
 type ReadIn struct {
-	Sandbox string `json:"sandbox" jsonschema:"id or name"`
+	Sandbox string `json:"sandbox"`
 	Path    string `json:"path"`
-	Offset  int64  `json:"offset,omitempty" jsonschema:"first byte"`
-	Line    int    `json:"line,omitempty" jsonschema:"first line, from 1; the lines have numbers"`
-	Budget  int    `json:"max_output,omitempty" jsonschema:"characters in the reply"`
-	Base64  bool   `json:"base64,omitempty" jsonschema:"return the bytes as base64; without it binary files are only described"`
+	Offset  int64  `json:"offset,omitempty" jsonschema:"first byte, from 0"`
+	Line    int    `json:"line,omitempty" jsonschema:"first line, from 1; numbers the lines"`
+	Budget  int    `json:"max_output,omitempty" jsonschema:"characters"`
+	Base64  bool   `json:"base64,omitempty" jsonschema:"returns base64; for binary files"`
 }
 
 // ReadOut is a part of a file.
@@ -76,11 +76,11 @@ func (o ReadOut) Text() string {
 
 // WriteIn is the input of file_write.
 type WriteIn struct {
-	Sandbox    string `json:"sandbox" jsonschema:"id or name"`
-	Path       string `json:"path" jsonschema:"missing directories are created"`
+	Sandbox    string `json:"sandbox"`
+	Path       string `json:"path"`
 	Content    string `json:"content"`
-	Base64     bool   `json:"base64,omitempty" jsonschema:"content is base64 of the bytes"`
-	Append     bool   `json:"append,omitempty" jsonschema:"append to the file instead of replacing it"`
+	Base64     bool   `json:"base64,omitempty" jsonschema:"content is base64"`
+	Append     bool   `json:"append,omitempty" jsonschema:"adds to the end of the file"`
 	Executable bool   `json:"executable,omitempty"`
 }
 
@@ -96,15 +96,15 @@ func (o WriteOut) Text() string { return fmt.Sprintf("wrote %d bytes to %s", o.B
 
 // PathIn names one path.
 type PathIn struct {
-	Sandbox string `json:"sandbox" jsonschema:"id or name"`
+	Sandbox string `json:"sandbox"`
 	Path    string `json:"path"`
 }
 
 // RemoveIn is the input of file_remove.
 type RemoveIn struct {
-	Sandbox   string `json:"sandbox" jsonschema:"id or name"`
+	Sandbox   string `json:"sandbox"`
 	Path      string `json:"path"`
-	Recursive bool   `json:"recursive,omitempty" jsonschema:"a directory with all that is in it"`
+	Recursive bool   `json:"recursive,omitempty" jsonschema:"also a directory with its content"`
 }
 
 // PathOut names the change to a path.
@@ -138,7 +138,7 @@ func (o FilesOut) Text() string {
 		b.WriteString(e.String() + "\n")
 	}
 	if missing := o.Total - len(o.Entries); missing > 0 {
-		fmt.Fprintf(&b, "and %d more: list a directory below, or use exec with find\n", missing)
+		fmt.Fprintf(&b, "and %d more: file_find with a glob selects some\n", missing)
 	}
 	if o.Total == 0 {
 		return "(empty)"
@@ -159,27 +159,33 @@ func fileTools() []Tool {
 	return []Tool{
 		Define(Tool{
 			Name: "file_read", Title: "Read a file", Toolset: setup.Files, ReadOnly: true, Idempotent: true,
-			Description: "Read a file of a sandbox: text as text, pictures as pictures, other bytes as base64 on request.",
+			Description: "Read a file of a sandbox: text, a picture, or bytes as base64. A long file is cut, and " +
+				"the result " +
+				"names the line or offset to continue with.",
 		}, ReadFile),
 		Define(Tool{
 			Name: "file_write", Title: "Write a file", Toolset: setup.Files, Destructive: true,
-			Description: "Create or replace a file of a sandbox, atomically.",
+			Description: "Create a file in a sandbox, or replace its whole content. Missing directories are created.",
 		}, WriteFile),
 		Define(Tool{
 			Name: "file_edit", Title: "Edit a file", Toolset: setup.Files, Destructive: true,
-			Description: "Replace texts in a file of a sandbox, and return the diff.",
+			Description: "Replace exact texts in a file of a sandbox and return the diff. If an edit does not fit, " +
+				"the file " +
+				"stays unchanged.",
 		}, EditFile),
 		Define(Tool{
 			Name: "file_list", Title: "List files", Toolset: setup.Files, ReadOnly: true, Idempotent: true,
-			Description: "List a directory of a sandbox, or describe one file.",
+			Description: "List one directory of a sandbox, or describe one file. file_find looks at every depth.",
 		}, ListFiles),
 		Define(Tool{
 			Name: "file_remove", Title: "Remove a file", Toolset: setup.Files, Extra: true, Destructive: true,
-			Description: "Remove a file or directory of a sandbox.",
+			Description: "Remove a file or an empty directory of a sandbox. A directory with files needs recursive: " +
+				"true.",
 		}, RemoveFile),
 		Define(Tool{
 			Name: "file_mkdir", Title: "Make a directory", Toolset: setup.Files, Extra: true, Idempotent: true,
-			Description: "Create a directory of a sandbox, with its parents. file_write also creates missing directories.",
+			Description: "Create a directory in a sandbox, with its parents. file_write creates missing " +
+				"directories, too.",
 		}, makeDir),
 	}
 }
@@ -414,7 +420,7 @@ func makeDir(ctx context.Context, c *Call, in PathIn) (PathOut, error) {
 	if err := c.Service.Files.Mkdir(ctx, sb.Ref(), name, true); err != nil {
 		return PathOut{}, err
 	}
-	return PathOut{Path: name, Done: "made"}, nil
+	return PathOut{Path: name, Done: "created"}, nil
 }
 
 // readPicture makes a reply of a picture. A picture that cannot be shown is described instead.

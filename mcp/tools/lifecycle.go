@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -13,26 +14,26 @@ import (
 
 // SandboxIn names one sandbox.
 type SandboxIn struct {
-	Sandbox string `json:"sandbox" jsonschema:"id or name"`
+	Sandbox string `json:"sandbox"`
 }
 
 type timeoutIn struct {
-	Sandbox string `json:"sandbox" jsonschema:"id or name"`
-	Timeout int    `json:"timeout_seconds" jsonschema:"it ends that long from now"`
+	Sandbox string `json:"sandbox"`
+	Timeout int    `json:"timeout_seconds" jsonschema:"from now"`
 }
 
 // SnapshotIn is the input of snapshot.
 type SnapshotIn struct {
-	Sandbox string `json:"sandbox" jsonschema:"id or name"`
+	Sandbox string `json:"sandbox"`
 	Name    string `json:"name,omitempty" jsonschema:"name of the snapshot"`
 }
 
 // SnapshotOut is a saved snapshot.
 type SnapshotOut struct {
-	Snapshot string `json:"snapshot" jsonschema:"what sandbox_launch takes as snapshot"`
+	Snapshot string `json:"snapshot" jsonschema:"for the argument snapshot of sandbox_launch"`
 	Provider string `json:"provider"`
 	Size     int64  `json:"size_bytes,omitempty"`
-	Hint     string `json:"hint,omitempty" jsonschema:"what else can be done with it"`
+	Hint     string `json:"hint,omitempty" jsonschema:"another use of it"`
 }
 
 // Text implements texter.
@@ -52,7 +53,7 @@ type statsOut struct {
 // ExecsOut is a list of commands.
 type ExecsOut struct {
 	Execs []execEntry `json:"execs" jsonschema:"the newest, oldest first"`
-	Older int         `json:"older,omitempty" jsonschema:"how many were run before them"`
+	Older int         `json:"older,omitempty" jsonschema:"number of commands before them"`
 }
 
 type execEntry struct {
@@ -61,7 +62,7 @@ type execEntry struct {
 	Running  bool      `json:"running"`
 	ExitCode *int      `json:"exit_code,omitempty"`
 	Started  time.Time `json:"started"`
-	Actor    string    `json:"actor,omitempty" jsonschema:"who started it"`
+	Actor    string    `json:"actor,omitempty" jsonschema:"the user or client that started it"`
 }
 
 // Text implements texter.
@@ -81,7 +82,10 @@ func (o ExecsOut) Text() string {
 				state = fmt.Sprintf("exit code %d", *e.ExitCode)
 			}
 		}
-		lines = append(lines, fmt.Sprintf("%s: %s: %s", e.Exec, state, oneCommand(e.Command)))
+		lines = append(lines, fmt.Sprintf(
+			"%s: %s, started %s by %s: %s", e.Exec, state, e.Started.UTC().Format(time.RFC3339), cmp.Or(e.Actor, "unknown"),
+			oneCommand(e.Command),
+		))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -107,50 +111,55 @@ func lifecycleTools() []Tool {
 		})
 	}
 	return []Tool{
-		step("sandbox_stop", "Stop a sandbox", "Stop a persistent sandbox and keep its files.", true, func(
+		step("sandbox_stop", "Stop a sandbox", "Stop a persistent sandbox and keep its files. sandbox_start starts it again.", true, func(
 			ctx context.Context, c *Call, ref string,
 		) error {
 			return c.Service.Sandboxes.Stop(ctx, ref, killGrace)
 		}),
-		step("sandbox_start", "Start a sandbox", "Start a stopped sandbox again.", false, func(
+		step("sandbox_start", "Start a sandbox", "Start a stopped sandbox again with its files. Its processes do not come back.", false, func(
 			ctx context.Context, c *Call, ref string,
 		) error {
 			_, err := c.Service.Sandboxes.Start(ctx, ref)
 			return err
 		}),
-		step("sandbox_pause", "Pause a sandbox", "Suspend every process of a sandbox, in memory.", false, func(
+		step("sandbox_pause", "Pause a sandbox", "Suspend the processes of a sandbox and keep them in memory. sandbox_resume continues them.", false, func(
 			ctx context.Context, c *Call, ref string,
 		) error {
 			return c.Service.Sandboxes.Pause(ctx, ref)
 		}),
-		step("sandbox_resume", "Resume a sandbox", "Resume the processes of a paused sandbox.", false, func(
+		step("sandbox_resume", "Resume a sandbox", "Resume the processes of a paused sandbox. They continue where they were suspended.", false, func(
 			ctx context.Context, c *Call, ref string,
 		) error {
 			return c.Service.Sandboxes.Resume(ctx, ref)
 		}),
 		Define(Tool{
 			Name: "sandbox_timeout", Title: "Set the remaining lifetime", Toolset: setup.Lifecycle, Extra: true,
-			Idempotent:  true,
-			Description: "Set the remaining lifetime of a sandbox, counted from now. It applies even if this client is gone.",
+			Idempotent: true,
+			Description: "Set the remaining lifetime of a sandbox, counted from now. The sandbox ends then, whether " +
+				"or not a client is connected.",
 		}, setTimeout),
 		Define(Tool{
 			Name: "sandbox_stats", Title: "Resource usage of a sandbox", Toolset: setup.Lifecycle, Extra: true, ReadOnly: true,
-			Idempotent:  true,
-			Description: "Measure processor time, memory, processes and disk of a sandbox.",
+			Idempotent: true,
+			Description: "Measure the processor time, memory, processes and disk of a sandbox. The values are those " +
+				"of this moment.",
 		}, measure),
 		Define(Tool{
 			Name: "exec_list", Title: "List commands", Toolset: setup.Lifecycle, Extra: true, ReadOnly: true, Idempotent: true,
-			Description: "List the commands that were run in a sandbox, by all users, with their ids.",
+			Description: "List the commands of a sandbox with their exec_id, running or ended, of all " +
+				"clients. exec_wait returns the output of one.",
 		}, ListExecs),
 		Define(Tool{
 			Name: "snapshot", Title: "Save a sandbox", Toolset: setup.Lifecycle, Extra: true, OpenWorld: true,
-			Continues:   true,
-			Description: "Save a sandbox's files as a snapshot that others can start from.",
+			Continues: true,
+			Description: "Save the files of a sandbox as a snapshot. sandbox_launch with that snapshot starts from " +
+				"them.",
 		}, Snapshot),
 		Define(Tool{
 			Name: "dockerfile", Title: "Write a Dockerfile", Toolset: setup.Lifecycle, Extra: true, ReadOnly: true,
 			Idempotent: true, Continues: true,
-			Description: "Write a Dockerfile with the image, the small text files and the successful commands of a sandbox. " +
+			Description: "Write a Dockerfile with the image, the small text files and the successful commands of a " +
+				"sandbox. " +
 				"Comments name other files that differ; \"sb export dockerfile NAME -o DIR\" adds them.",
 		}, Dockerfile),
 	}

@@ -17,7 +17,7 @@ const (
 )
 
 type linkIn struct {
-	Sandbox   string `json:"sandbox" jsonschema:"id or name"`
+	Sandbox   string `json:"sandbox"`
 	Path      string `json:"path"`
 	Direction string `json:"direction,omitempty" jsonschema:"download answers GET with the file, upload replaces the file by the body of a PUT" enum:"download|upload" default:"download"`
 	Seconds   int    `json:"expires_seconds,omitempty" jsonschema:"how long the link is valid"`
@@ -38,7 +38,8 @@ func (o LinkOut) Text() string {
 func linkTools() []Tool {
 	return []Tool{Define(Tool{
 		Name: "file_link", Title: "Link to a file", Toolset: setup.Links, Extra: true, OpenWorld: true,
-		Description: "Create a temporary link to download or upload one file of a sandbox. Anyone with the link can use " +
+		Description: "Create a temporary link to download or upload one file of a sandbox. Anyone with the link can " +
+			"use " +
 			"it. Only a server over HTTP has links.",
 	}, makeLink)}
 }

@@ -11,14 +11,14 @@ import (
 )
 
 type moveIn struct {
-	Sandbox string            `json:"sandbox" jsonschema:"id or name"`
-	To      string            `json:"to" jsonschema:"provider to go to: local, docker, modal"`
-	Name    string            `json:"name,omitempty" jsonschema:"name there; left out: the same"`
-	Image   string            `json:"image,omitempty" jsonschema:"image there, in place of the same one"`
-	GPU     string            `json:"gpu,omitempty" jsonschema:"TYPE or TYPE:COUNT there. It costs money"`
-	Secrets map[string]string `json:"secrets,omitempty" jsonschema:"give them again: their values do not move"`
-	Paths   []string          `json:"paths,omitempty" jsonschema:"absolute paths to move, instead of what differs from the image"`
-	Keep    bool              `json:"keep_source,omitempty" jsonschema:"leave the source running"`
+	Sandbox string            `json:"sandbox"`
+	To      string            `json:"to" jsonschema:"provider: local, docker or modal"`
+	Name    string            `json:"name,omitempty" jsonschema:"default: the same name"`
+	Image   string            `json:"image,omitempty" jsonschema:"default: the same image"`
+	GPU     string            `json:"gpu,omitempty" jsonschema:"TYPE or TYPE:COUNT. It costs money"`
+	Secrets map[string]string `json:"secrets,omitempty" jsonschema:"needed again: their values do not move"`
+	Paths   []string          `json:"paths,omitempty" jsonschema:"absolute paths to move; default: all that differs from the image"`
+	Keep    bool              `json:"keep_source,omitempty" jsonschema:"keeps the source running"`
 }
 
 type moveOut struct {
@@ -37,8 +37,9 @@ func moveTools() []Tool {
 	return []Tool{Define(Tool{
 		Name: "sandbox_move", Title: "Move a sandbox", Toolset: setup.State, Extra: true, Destructive: true, OpenWorld: true,
 		Continues: true,
-		Description: "Recreate a sandbox at another provider, with its files. Running processes do not move. The source " +
-			"ends when the copy is complete. The new sandbox stays when this client is gone.",
+		Description: "Launch a sandbox again at another provider with its files, but without its processes. The " +
+			"source " +
+			"ends when the copy is complete.",
 	}, move)}
 }
 

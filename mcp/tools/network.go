@@ -11,8 +11,8 @@ import (
 )
 
 type networkIn struct {
-	Sandbox string   `json:"sandbox" jsonschema:"id or name"`
-	Network string   `json:"network" jsonschema:"where it may connect to from now on" enum:"none|all|allow|internal"`
+	Sandbox string   `json:"sandbox"`
+	Network string   `json:"network" jsonschema:"outgoing connections from now on" enum:"none|all|allow|internal"`
 	Allow   []string `json:"network_allow,omitempty" jsonschema:"domains and CIDRs, with network allow"`
 }
 
@@ -27,11 +27,11 @@ func (o networkOut) Text() string {
 }
 
 type denial struct {
-	Time     time.Time `json:"time" jsonschema:"when it was refused last"`
+	Time     time.Time `json:"time" jsonschema:"of the last refusal"`
 	Protocol string    `json:"protocol" jsonschema:"tcp, udp, or dns for a name that was not resolved"`
 	Address  string    `json:"address,omitempty"`
 	Port     int       `json:"port,omitempty"`
-	Name     string    `json:"name,omitempty" jsonschema:"host, where the sandbox said one"`
+	Name     string    `json:"name,omitempty" jsonschema:"host name, if the sandbox named one"`
 	Why      string    `json:"why,omitempty"`
 	Count    int       `json:"count"`
 }
@@ -49,7 +49,8 @@ func (o denialsOut) Text() string {
 		lines = append(
 			lines,
 			strings.Join(
-				strings.Fields(fmt.Sprintf("%s %s %s port %d, %d times %s", d.Protocol, d.Name, d.Address, d.Port, d.Count, d.Why)),
+				strings.Fields(fmt.Sprintf("%s %s %s port %d, %d times, the last at %s %s", d.Protocol, d.Name, d.Address, d.Port,
+					d.Count, d.Time.UTC().Format(time.RFC3339), d.Why)),
 				" ",
 			),
 		)
@@ -58,9 +59,9 @@ func (o denialsOut) Text() string {
 }
 
 type tokenIn struct {
-	Sandbox string `json:"sandbox" jsonschema:"id or name"`
-	Port    int    `json:"port,omitempty" jsonschema:"port inside; left out: the provider's usual one"`
-	Note    string `json:"note,omitempty" jsonschema:"a note that the sandbox finds in each request"`
+	Sandbox string `json:"sandbox"`
+	Port    int    `json:"port,omitempty" jsonschema:"port inside; default: the provider's"`
+	Note    string `json:"note,omitempty" jsonschema:"text that the sandbox receives with each request"`
 }
 
 type tokenOut struct {
@@ -74,16 +75,19 @@ func networkTools() []Tool {
 	return []Tool{
 		Define(Tool{
 			Name: "ports", Title: "Published ports", Toolset: setup.Network, Extra: true, ReadOnly: true, Idempotent: true,
-			Description: "Show the addresses of a sandbox's published ports.",
+			Description: "List the published ports of a sandbox with their addresses. Ports are published by " +
+				"sandbox_launch.",
 		}, ports),
 		Define(Tool{
 			Name: "connect_token", Title: "Token to connect", Toolset: setup.Network, Extra: true, OpenWorld: true,
-			Description: "Create a token for connections to a port of a sandbox that is not public.",
+			Description: "Create a token for HTTP requests to a port of a sandbox that is not public. Everyone with " +
+				"the token can connect.",
 		}, connectToken),
 		Define(Tool{
 			Name: "network_set", Title: "Change the network", Toolset: setup.Network, Extra: true, Destructive: true,
-			Idempotent:  true,
-			Description: "Change where a running sandbox may connect to.",
+			Idempotent: true,
+			Description: "Change the outgoing connections that a running sandbox may make. Open connections that " +
+				"are no longer allowed end.",
 		}, setNetwork),
 		Define(Tool{
 			Name: "denied_connections", Title: "Refused connections", Toolset: setup.Network, Extra: true, ReadOnly: true,
@@ -93,11 +97,21 @@ func networkTools() []Tool {
 	}
 }
 
+// publishedPort is a port of a sandbox. Clients reach it at Address or URL.
 type publishedPort struct {
-	Port     int    `json:"port" jsonschema:"port inside"`
+	Port     int    `json:"port"`
 	Protocol string `json:"protocol,omitempty"`
-	Address  string `json:"address,omitempty" jsonschema:"host:port to reach it"`
+	Address  string `json:"address,omitempty"`
 	URL      string `json:"url,omitempty"`
+}
+
+// String returns "port 80 at ADDRESS".
+func (p publishedPort) String() string {
+	kind := "port"
+	if p.Protocol != "" && p.Protocol != "tcp" {
+		kind = p.Protocol + " port"
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s %d at %s %s", kind, p.Port, p.Address, p.URL))
 }
 
 type portsOut struct {
@@ -106,11 +120,11 @@ type portsOut struct {
 
 func (o portsOut) Text() string {
 	if len(o.Ports) == 0 {
-		return "no ports are published; name them in sandbox_launch"
+		return "no ports are published; a launch publishes those in its argument ports"
 	}
 	var lines []string
 	for _, p := range o.Ports {
-		lines = append(lines, strings.TrimSpace(fmt.Sprintf("port %d at %s %s", p.Port, p.Address, p.URL)))
+		lines = append(lines, p.String())
 	}
 	return strings.Join(lines, "\n")
 }

@@ -11,16 +11,16 @@ import (
 
 // InstallIn is the input of packages_install.
 type InstallIn struct {
-	Sandbox  string   `json:"sandbox" jsonschema:"id or name"`
-	Packages []string `json:"packages" jsonschema:"names, with versions where they matter: pandas==2.2.0"`
+	Sandbox  string   `json:"sandbox"`
+	Packages []string `json:"packages" jsonschema:"such as pandas or pandas==2.2.0"`
 	Manager  string   `json:"manager,omitempty" enum:"pip|npm|apt" default:"pip"`
-	Index    string   `json:"index_url,omitempty" jsonschema:"package index to use instead of the usual one"`
-	Wait     *int     `json:"wait_seconds,omitempty" jsonschema:"answer within that time, or sooner, even when it is not done"`
+	Index    string   `json:"index_url,omitempty" jsonschema:"another index, for pip and npm"`
+	Wait     *int     `json:"wait_seconds,omitempty" jsonschema:"answers after this time at the latest"`
 }
 
 // StatusIn is the input of packages_status.
 type StatusIn struct {
-	Sandbox string `json:"sandbox" jsonschema:"id or name"`
+	Sandbox string `json:"sandbox"`
 	Package string `json:"package"`
 	Manager string `json:"manager,omitempty" enum:"pip|npm|apt" default:"pip"`
 }
@@ -44,14 +44,14 @@ func packageTools() []Tool {
 	return []Tool{
 		Define(Tool{
 			Name: "packages_install", Title: "Install packages", Toolset: setup.Packages, OpenWorld: true, Idempotent: true,
-			LikeExec: true,
-			Description: "Install packages in a running sandbox with pip, npm or apt. A long installation keeps running; " +
-				"exec_wait reads the rest. The sandbox needs a network.",
+			Description: "Install packages in a running sandbox that has a network, with pip, npm or apt. An " +
+				"installation " +
+				"that outlasts this call keeps running, and exec_wait returns the rest.",
 		}, Install),
 		Define(Tool{
 			Name: "packages_status", Title: "Is a package installed?", Toolset: setup.Packages, Extra: true, ReadOnly: true,
 			Idempotent:  true,
-			Description: "Report whether a package is installed in a sandbox, and which version.",
+			Description: "Report whether a package is installed in a sandbox. The result has its version.",
 		}, PackageStatus),
 	}
 }

@@ -19,49 +19,49 @@ import (
 // that field's description, unless the tag jsonschema has another.
 type LaunchIn struct {
 	Name       string            `json:"name,omitempty" spec:"name" jsonschema:"unique among live sandboxes"`
-	Provider   string            `json:"provider,omitempty" spec:"provider" jsonschema:"auto, local, docker or modal; auto takes the first that supports the request"`
-	Image      string            `json:"image,omitempty" spec:"image" jsonschema:"such as python:3.12; host is the programs of this machine"`
-	Pull       string            `json:"pull,omitempty" spec:"pull" jsonschema:"when to download the image"`
+	Provider   string            `json:"provider,omitempty" spec:"provider" jsonschema:"auto (default), local, docker or modal"`
+	Image      string            `json:"image,omitempty" spec:"image" jsonschema:"such as python:3.12; host has the user's programs"`
+	Pull       string            `json:"pull,omitempty" spec:"pull" jsonschema:"when to download the image" enum:"missing|always|never"`
 	Template   string            `json:"template,omitempty" spec:"template" jsonschema:"name"`
 	Snapshot   string            `json:"snapshot,omitempty" spec:"snapshot" jsonschema:"id"`
-	Checkpoint string            `json:"checkpoint,omitempty" spec:"checkpoint" jsonschema:"name; its memory is restored, and other options change its settings"`
-	Python     string            `json:"python_version,omitempty" spec:"python"`
-	Pip        []string          `json:"pip,omitempty" spec:"pip"`
-	Apt        []string          `json:"apt,omitempty" spec:"apt"`
-	CPU        float64           `json:"cpu,omitempty" spec:"cpu"`
-	Memory     string            `json:"memory,omitempty" spec:"memory"`
-	GPU        string            `json:"gpu,omitempty" spec:"gpu" jsonschema:"TYPE or TYPE:COUNT: T4, L4, A10G, A100-40GB, A100-80GB, L40S, H100, H200, B200. It costs money"`
-	Timeout    int               `json:"timeout_seconds,omitempty" jsonschema:"it ends that long after its launch"`
-	MaxCost    float64           `json:"max_cost,omitempty" spec:"max_cost" jsonschema:"end it before it has cost more than that, in the provider's currency"`
-	Workdir    string            `json:"workdir,omitempty" spec:"workdir" jsonschema:"directory in which commands start"`
+	Checkpoint string            `json:"checkpoint,omitempty" spec:"checkpoint" jsonschema:"name; restores memory and processes"`
+	Python     string            `json:"python_version,omitempty" spec:"python" jsonschema:"such as 3.12"`
+	Pip        []string          `json:"pip,omitempty" spec:"pip" jsonschema:"Python packages"`
+	Apt        []string          `json:"apt,omitempty" spec:"apt" jsonschema:"Debian packages"`
+	CPU        float64           `json:"cpu,omitempty" spec:"cpu" jsonschema:"cores"`
+	Memory     string            `json:"memory,omitempty" spec:"memory" jsonschema:"such as 2GiB"`
+	GPU        string            `json:"gpu,omitempty" spec:"gpu" jsonschema:"TYPE or TYPE:COUNT, such as T4, L4, A100-80GB, H100. It costs money"`
+	Timeout    int               `json:"timeout_seconds,omitempty" jsonschema:"lifetime"`
+	MaxCost    float64           `json:"max_cost,omitempty" spec:"max_cost" jsonschema:"ends it before it costs more"`
+	Workdir    string            `json:"workdir,omitempty" spec:"workdir" jsonschema:"default directory of commands"`
 	Env        map[string]string `json:"env,omitempty" spec:"env"`
-	Secrets    map[string]string `json:"secrets,omitempty" spec:"secrets"`
-	SecretRefs []string          `json:"secret_names,omitempty" jsonschema:"secrets that the provider keeps, by name"`
-	Volumes    map[string]string `json:"volumes,omitempty" jsonschema:"absolute path inside: volume name"`
-	Ports      []int             `json:"ports,omitempty" jsonschema:"ports to make reachable from outside"`
-	Network    string            `json:"network,omitempty" jsonschema:"where it may connect to" enum:"none|all|allow|internal"`
-	Allow      []string          `json:"network_allow,omitempty" jsonschema:"domains and CIDRs, with network allow"`
-	App        string            `json:"app,omitempty" spec:"app"`
-	Persist    bool              `json:"persist,omitempty" spec:"persist"`
-	Keep       bool              `json:"keep_after_disconnect,omitempty" jsonschema:"do not end it when this client is gone"`
+	Secrets    map[string]string `json:"secrets,omitempty" spec:"secrets" jsonschema:"like env, but kept out of output and logs"`
+	SecretRefs []string          `json:"secret_names,omitempty" jsonschema:"secrets stored at the provider"`
+	Volumes    map[string]string `json:"volumes,omitempty" jsonschema:"mount path: volume name"`
+	Ports      []int             `json:"ports,omitempty" jsonschema:"ports to publish"`
+	Network    string            `json:"network,omitempty" jsonschema:"outgoing connections; allow needs network_allow" enum:"none|all|allow|internal"`
+	Allow      []string          `json:"network_allow,omitempty" jsonschema:"domains and CIDRs"`
+	App        string            `json:"app,omitempty" spec:"app" jsonschema:"groups sandboxes"`
+	Persist    bool              `json:"persist,omitempty" spec:"persist" jsonschema:"lets it stop and start again with its files"`
+	Keep       bool              `json:"keep_after_disconnect,omitempty" jsonschema:"keeps it running after you disconnect"`
 }
 
 // SandboxInfo describes a sandbox in results.
 type SandboxInfo struct {
-	ID       string            `json:"id"`
-	Name     string            `json:"name"`
-	Provider string            `json:"provider"`
-	State    string            `json:"state" jsonschema:"queued, creating, running, paused, stopped, exited, failed or lost"`
-	Reason   string            `json:"reason,omitempty" jsonschema:"why it does not run"`
-	Image    string            `json:"image,omitempty"`
-	GPU      string            `json:"gpu,omitempty"`
-	App      string            `json:"app,omitempty"`
-	Created  time.Time         `json:"created"`
-	Expires  *time.Time        `json:"expires,omitempty" jsonschema:"end of its lifetime"`
-	Leased   bool              `json:"leased,omitempty" jsonschema:"it ends earlier when its clients are gone"`
-	Cost     string            `json:"cost,omitempty" jsonschema:"until now"`
-	Ports    map[string]string `json:"ports,omitempty" jsonschema:"port inside: address to reach it"`
-	Note     string            `json:"note,omitempty" jsonschema:"a note on this launch for the user"`
+	ID       string          `json:"id"`
+	Name     string          `json:"name"`
+	Provider string          `json:"provider"`
+	State    string          `json:"state" jsonschema:"queued, creating, running, paused, stopped, exited, failed or lost"`
+	Reason   string          `json:"reason,omitempty" jsonschema:"why it does not run"`
+	Image    string          `json:"image,omitempty"`
+	GPU      string          `json:"gpu,omitempty"`
+	App      string          `json:"app,omitempty"`
+	Created  time.Time       `json:"created"`
+	Expires  *time.Time      `json:"expires,omitempty" jsonschema:"end of its lifetime"`
+	Leased   bool            `json:"leased,omitempty" jsonschema:"it ends earlier when its clients are gone"`
+	Cost     string          `json:"cost,omitempty" jsonschema:"until now"`
+	Ports    []publishedPort `json:"ports,omitempty"`
+	Note     string          `json:"note,omitempty" jsonschema:"a note on this launch for the user"`
 }
 
 // InfoOf describes a sandbox.
@@ -86,10 +86,9 @@ func InfoOf(sb core.Sandbox) SandboxInfo {
 		info.Cost = sb.Cost.String()
 	}
 	for _, port := range sb.Ports {
-		if info.Ports == nil {
-			info.Ports = map[string]string{}
-		}
-		info.Ports[fmt.Sprint(port.Sandbox)] = port.Address
+		info.Ports = append(info.Ports, publishedPort{
+			Port: port.Sandbox, Address: port.Address,
+		})
 	}
 	return info
 }
@@ -109,23 +108,30 @@ func (i SandboxInfo) Text() string {
 	if i.GPU != "" {
 		parts = append(parts, "GPU "+i.GPU)
 	}
+	if i.App != "" {
+		parts = append(parts, "app "+i.App)
+	}
 	if i.Expires != nil {
 		parts = append(parts, "ends "+i.Expires.UTC().Format(time.RFC3339))
 	}
 	if i.Cost != "" {
 		parts = append(parts, i.Cost+" so far")
 	}
-	for _, port := range slices.Sorted(maps.Keys(i.Ports)) {
-		parts = append(parts, "port "+port+" at "+i.Ports[port])
+	for _, port := range i.Ports {
+		parts = append(parts, port.String())
 	}
-	return strings.Join(parts, ", ")
+	text := strings.Join(parts, ", ")
+	if i.ID == "" && i.Note != "" { // other launches have their notes beside the text
+		text += "\nnote: " + i.Note
+	}
+	return text
 }
 
 // ListIn is the input of sandbox_list.
 type ListIn struct {
-	Sandbox string `json:"sandbox,omitempty" jsonschema:"id or name, to see one only"`
-	App     string `json:"app,omitempty" jsonschema:"only those of this group"`
-	All     bool   `json:"all,omitempty" jsonschema:"include those that have ended"`
+	Sandbox string `json:"sandbox,omitempty" jsonschema:"show only this one"`
+	App     string `json:"app,omitempty" jsonschema:"only those of this app"`
+	All     bool   `json:"all,omitempty" jsonschema:"include ended sandboxes"`
 }
 
 // ListOut is a list of sandboxes.
@@ -148,8 +154,8 @@ func (l ListOut) Text() string {
 
 // TerminateIn is the input of sandbox_terminate.
 type TerminateIn struct {
-	Sandbox string `json:"sandbox,omitempty" jsonschema:"id or name"`
-	All     bool   `json:"all,omitempty" jsonschema:"every sandbox that this server's clients launched for this user"`
+	Sandbox string `json:"sandbox,omitempty"`
+	All     bool   `json:"all,omitempty" jsonschema:"end every sandbox that this server launched for this user"`
 }
 
 // TerminateOut is the result of sandbox_terminate.
@@ -175,17 +181,20 @@ func sandboxTools() []Tool {
 	return []Tool{
 		Define(Tool{
 			Name: "sandbox_launch", Title: "Launch a sandbox", Toolset: setup.Sandboxes, OpenWorld: true,
-			Description: "Create an isolated Linux machine, wait until commands can run in it, and return its id. All " +
-				"arguments are optional. Reuse a running one (sandbox_list) if possible.",
+			Description: "Launch an isolated Linux machine for untrusted code and return its id, which other tools " +
+				"take as " +
+				"sandbox. All arguments are optional; reuse a running sandbox (sandbox_list) where possible.",
 		}, Launch),
 		Define(Tool{
 			Name: "sandbox_list", Title: "List sandboxes", Toolset: setup.Sandboxes, ReadOnly: true, Idempotent: true,
-			Description: "List the sandboxes with state, image, ports and when they end.",
+			Description: "List the sandboxes with their ids, names, states, images and ports. Include ended ones " +
+				"with all: true.",
 		}, List),
 		Define(Tool{
 			Name: "sandbox_terminate", Title: "Terminate a sandbox", Toolset: setup.Sandboxes, Destructive: true,
-			Idempotent:  true,
-			Description: "End a sandbox and remove all its files. Pull the files that you need first.",
+			Idempotent: true,
+			Description: "End a sandbox and remove its files, which cannot be undone. Save the files that you need " +
+				"first.",
 		}, Terminate),
 	}
 }

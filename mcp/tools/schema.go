@@ -32,7 +32,9 @@ func schemaOf[T any](strict bool) *Schema {
 		panic(fmt.Sprintf("mcp: no schema: %v", err))
 	}
 	settle(root, reflect.TypeFor[T](), strict)
-	encoded, err := json.Marshal(root)
+	open := *root
+	open.AdditionalProperties = nil // Decode names the nearest argument for an unknown one; a client's check would not
+	encoded, err := json.Marshal(&open)
 	if err != nil {
 		panic(fmt.Sprintf("mcp: no schema: %v", err))
 	}

@@ -12,14 +12,14 @@ import (
 )
 
 type forkIn struct {
-	Sandbox string `json:"sandbox" jsonschema:"id or name"`
-	Name    string `json:"name,omitempty" jsonschema:"name of the copy; made up when left out"`
-	Keep    bool   `json:"keep_after_disconnect,omitempty" jsonschema:"do not end it when this client is gone"`
+	Sandbox string `json:"sandbox"`
+	Name    string `json:"name,omitempty" jsonschema:"name of the copy"`
+	Keep    bool   `json:"keep_after_disconnect,omitempty" jsonschema:"keeps it running after this client disconnects"`
 }
 
 type checkpointIn struct {
-	Sandbox string `json:"sandbox" jsonschema:"id or name"`
-	Name    string `json:"name,omitempty" jsonschema:"name of the checkpoint; made up when left out"`
+	Sandbox string `json:"sandbox"`
+	Name    string `json:"name,omitempty" jsonschema:"name of the checkpoint"`
 }
 
 type checkpointNameIn struct {
@@ -27,9 +27,9 @@ type checkpointNameIn struct {
 }
 
 type checkpointInfo struct {
-	Name     string    `json:"name" jsonschema:"what sandbox_launch takes as checkpoint"`
+	Name     string    `json:"name" jsonschema:"for the argument checkpoint of sandbox_launch"`
 	Provider string    `json:"provider"`
-	Of       string    `json:"of" jsonschema:"name of the sandbox that it was made of"`
+	Of       string    `json:"of" jsonschema:"name of its sandbox"`
 	Created  time.Time `json:"created"`
 	Size     int64     `json:"size_bytes,omitempty"`
 }
@@ -68,21 +68,25 @@ func stateTools() []Tool {
 	return []Tool{
 		Define(Tool{
 			Name: "sandbox_fork", Title: "Fork a sandbox", Toolset: setup.State, Extra: true, Continues: true,
-			Description: "Copy a running sandbox, with its processes and memory.",
+			Description: "Copy a running sandbox with its files, processes and memory. The copy is a new sandbox, " +
+				"and the original continues.",
 		}, fork),
 		Define(Tool{
 			Name: "checkpoint", Title: "Checkpoint a sandbox", Toolset: setup.State, Extra: true, Continues: true,
-			Description: "Save the memory and files of a running sandbox under a name; sandbox_launch continues from it.",
+			Description: "Save the memory, processes and files of a running sandbox under a name. sandbox_launch " +
+				"with that checkpoint continues from it.",
 		}, checkpoint),
 		Define(Tool{
 			Name: "checkpoint_list", Title: "List checkpoints", Toolset: setup.State, Extra: true, ReadOnly: true,
-			Idempotent:  true,
-			Description: "List the checkpoints.",
+			Idempotent: true,
+			Description: "List the saved checkpoints with their sandboxes and times. sandbox_launch continues from " +
+				"one.",
 		}, listCheckpoints),
 		Define(Tool{
 			Name: "checkpoint_remove", Title: "Remove a checkpoint", Toolset: setup.State, Extra: true, Destructive: true,
-			Idempotent:  true,
-			Description: "Remove a checkpoint. Sandboxes that were launched from it keep running.",
+			Idempotent: true,
+			Description: "Remove a checkpoint, which cannot be undone. Sandboxes that were launched from it keep " +
+				"running.",
 		}, removeCheckpoint),
 	}
 }

@@ -9,19 +9,19 @@ import (
 )
 
 type storeIn struct {
-	Provider string `json:"provider,omitempty" jsonschema:"left out: all that keep some"`
+	Provider string `json:"provider,omitempty" jsonschema:"default: all providers"`
 }
 
 type keptIn struct {
 	Name     string `json:"name"`
-	Provider string `json:"provider,omitempty" jsonschema:"needed where several keep volumes"`
+	Provider string `json:"provider,omitempty" jsonschema:"needed if several providers store volumes"`
 }
 
 type kept struct {
 	Name     string     `json:"name"`
 	Provider string     `json:"provider"`
 	Size     core.Bytes `json:"size_bytes,omitempty"`
-	Keys     []string   `json:"variables,omitempty" jsonschema:"variables of a secret; values are never told"`
+	Keys     []string   `json:"variables,omitempty" jsonschema:"names of a secret's variables, never the values"`
 }
 
 type keptOut struct {
@@ -35,7 +35,11 @@ func (o keptOut) Text() string {
 	}
 	var lines []string
 	for _, item := range o.Items {
-		lines = append(lines, strings.TrimSpace(item.Name+" at "+item.Provider+" "+strings.Join(item.Keys, ", ")))
+		line := item.Name + " at " + item.Provider
+		if item.Size > 0 {
+			line += ", " + item.Size.String()
+		}
+		lines = append(lines, strings.TrimSpace(line+" "+strings.Join(item.Keys, ", ")))
 	}
 	return strings.Join(append(lines, o.Failures...), "\n")
 }
@@ -44,19 +48,20 @@ func storeTools() []Tool {
 	return []Tool{
 		Define(Tool{
 			Name: "volume_list", Title: "List volumes", Toolset: setup.Stores, Extra: true, ReadOnly: true, Idempotent: true,
-			Description: "List the volumes at providers; sandbox_launch mounts them by name.",
+			Description: "List the volumes that providers store. sandbox_launch mounts them by name.",
 		}, listVolumes),
 		Define(Tool{
 			Name: "volume_create", Title: "Create a volume", Toolset: setup.Stores, Extra: true,
-			Description: "Create an empty volume, which outlives sandboxes.",
+			Description: "Create an empty volume for files that outlive a sandbox. sandbox_launch mounts it by name.",
 		}, createVolume),
 		Define(Tool{
 			Name: "volume_remove", Title: "Remove a volume", Toolset: setup.Stores, Extra: true, Destructive: true,
-			Description: "Remove a volume and its files.",
+			Description: "Remove a volume and its files, which cannot be undone. A volume in use is not removed.",
 		}, removeVolume),
 		Define(Tool{
 			Name: "secret_list", Title: "List secrets", Toolset: setup.Stores, Extra: true, ReadOnly: true, Idempotent: true,
-			Description: "List the names of secrets at providers, without values; pass them to sandbox_launch as secret_names.",
+			Description: "List the names of the secrets that providers store, never their values. sandbox_launch " +
+				"takes them as secret_names.",
 		}, listSecrets),
 	}
 }

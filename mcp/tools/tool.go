@@ -23,9 +23,9 @@ type Tool struct {
 	// Continues means that a call that outlasts the soft deadline continues without its client. The same call again
 	// returns its result.
 	Continues bool
-	// LikeExec means that the result has the form of exec's. The list then has no output schema for it, since a model
-	// pays for each.
-	LikeExec bool
+	// Structured means that results have structured content, and that the list has its schema. Define sets it for an
+	// output without a text of its own: many clients show a model only the structured content of a result that has both.
+	Structured bool
 
 	In, Out *Schema
 	Run     func(ctx context.Context, c *Call, arguments json.RawMessage) (*mcp.CallToolResult, error)
@@ -44,6 +44,8 @@ type NoneIn struct{}
 // enum tag lists a field's values ("a|b"), and a default tag has its default. Fields without omitempty are required.
 func Define[In, Out any](tool Tool, run func(ctx context.Context, c *Call, in In) (Out, error)) Tool {
 	tool.In, tool.Out = schemaOf[In](true), schemaOf[Out](false)
+	_, hasText := any(*new(Out)).(texter)
+	tool.Structured = !hasText
 	tool.Run = func(ctx context.Context, c *Call, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 		var in In
 		if err := tool.In.Decode(arguments, &in); err != nil {
@@ -94,16 +96,31 @@ func ResultOf(out any) (*mcp.CallToolResult, error) {
 	return result, nil
 }
 
+// RecordKey is the key in _meta of the output of a tool without structured content, as JSON. It is for programs: clients
+// do not show it to a model.
+const RecordKey = "sb/result"
+
+// Present makes the result that clients get: the record of a tool without structured content moves to _meta.
+func (t Tool) Present(result *mcp.CallToolResult) *mcp.CallToolResult {
+	if t.Structured || result.IsError || result.StructuredContent == nil {
+		return result
+	}
+	presented := *result
+	presented.Meta = mcp.NewMetaFromMap(map[string]any{RecordKey: result.StructuredContent})
+	presented.StructuredContent = nil
+	return &presented
+}
+
 // Definition returns the tool's entry in tools/list.
 func (t Tool) Definition() mcp.Tool {
 	definition := mcp.Tool{
 		Name: t.Name, Title: t.Title, Description: t.Description, RawInputSchema: t.In.Encoded,
 		Annotations: mcp.ToolAnnotation{
-			Title: t.Title, ReadOnlyHint: &t.ReadOnly, DestructiveHint: &t.Destructive, // clients of 2025-03-26 show this title
+			ReadOnlyHint: &t.ReadOnly, DestructiveHint: &t.Destructive,
 			IdempotentHint: &t.Idempotent, OpenWorldHint: &t.OpenWorld,
 		},
 	}
-	if !t.LikeExec {
+	if t.Structured {
 		definition.RawOutputSchema = t.Out.Encoded
 	}
 	return definition

@@ -18,18 +18,18 @@ import (
 
 // PushIn is the input of push.
 type PushIn struct {
-	Sandbox string   `json:"sandbox" jsonschema:"id or name"`
-	Local   string   `json:"local_path" jsonschema:"file or directory on the user's machine"`
-	Path    string   `json:"path" jsonschema:"where it goes; into it when it is a directory"`
-	Exclude []string `json:"exclude,omitempty" jsonschema:"patterns as in .gitignore; what .gitignore files name is left out anyway"`
+	Sandbox string   `json:"sandbox"`
+	Local   string   `json:"local_path" jsonschema:"file or directory"`
+	Path    string   `json:"path" jsonschema:"target; an existing directory gets the copy inside it"`
+	Exclude []string `json:"exclude,omitempty" jsonschema:"as in .gitignore; files in .gitignore are always left out"`
 }
 
 // PullIn is the input of pull.
 type PullIn struct {
-	Sandbox string `json:"sandbox" jsonschema:"id or name"`
-	Path    string `json:"path" jsonschema:"file or directory in the sandbox"`
-	Local   string `json:"local_path" jsonschema:"destination on the user's machine; a directory gets the copy inside it"`
-	Replace bool   `json:"replace,omitempty" jsonschema:"replace an existing target"`
+	Sandbox string `json:"sandbox"`
+	Path    string `json:"path"`
+	Local   string `json:"local_path" jsonschema:"target; an existing directory gets the copy inside it"`
+	Replace bool   `json:"replace,omitempty" jsonschema:"replaces an existing target"`
 }
 
 // TransferOut is the result of a copy.
@@ -56,14 +56,16 @@ func transferTools() []Tool {
 		Define(Tool{
 			Name: "push", Title: "Copy into a sandbox", Toolset: setup.Transfer, Destructive: true, Idempotent: true,
 			Continues: true,
-			Description: "Copy a file or directory of the user's machine into a sandbox. Only directories that the user " +
-				"opened can be read.",
+			Description: "Copy a file or directory from the user's machine (local_path) into a sandbox. Only " +
+				"directories " +
+				"that the user opened to this server can be read.",
 		}, Push),
 		Define(Tool{
 			Name: "pull", Title: "Copy out of a sandbox", Toolset: setup.Transfer, Destructive: true, Idempotent: true,
 			Continues: true,
-			Description: "Copy a file or directory of a sandbox to the user's machine. Only directories that the user opened " +
-				"can be written.",
+			Description: "Copy a file or directory of a sandbox to the user's machine (local_path). Only " +
+				"directories that " +
+				"the user opened to this server can be written.",
 		}, Pull),
 	}
 }
