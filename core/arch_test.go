@@ -86,7 +86,7 @@ var layers = map[string][]string{
 	"mcp/rest": {
 		"core", "core/code", "core/redact", "mcp/auth", "mcp/links", "mcp/problem", "mcp/reply", "mcp/setup", "mcp/tools",
 	},
-	"mcp/compat":     {"core", "mcp/links", "mcp/setup", "mcp/tools"},
+	"mcp/compat":     {"core", "core/transfer", "mcp/links", "mcp/setup", "mcp/tools"},
 	"mcp/transport":  {"core", "mcp/auth", "mcp/links", "mcp/problem", "mcp/session", "mcp/setup"},
 	"mcp/keys":       {"core", "core/service"},
 	"mcp/clients":    {"core"},

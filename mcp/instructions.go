@@ -7,27 +7,25 @@ import (
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
-// instructions returns the text that a model reads once, beside the descriptions of the tools.
+// instructions returns the text that a model reads once, beside the descriptions of the tools. It names served tools
+// only.
 func (s *Server) instructions() string {
-	var b strings.Builder
-	b.WriteString("Sandboxes are isolated Linux machines for untrusted code. ")
-	b.WriteString(
-		"Launch one with sandbox_launch and use its id or name in every other tool; run_code without a sandbox makes one " +
-			"for a single run. ",
-	)
-	fmt.Fprintf(
-		&b, "A command that takes longer than %s keeps running: its result has running: true, and exec_wait reads the rest. ",
-		s.opts.SoftDeadline,
-	)
-	fmt.Fprintf(&b, "Output beyond %d characters is cut in the middle; the linked resource has all of it. ", s.opts.Budget)
+	sentences := []string{
+		"Sandboxes are isolated Linux machines for untrusted code.",
+		"Launch one with sandbox_launch and use its id or name as the argument sandbox of the other tools.",
+		"For a single run, run_code without a sandbox launches one and removes it.",
+		fmt.Sprintf("A command that takes longer than %s keeps running; exec_wait returns the rest.", s.opts.SoftDeadline),
+		fmt.Sprintf("Output beyond %d characters is cut in the middle; the linked resource has all of it.", s.opts.Budget),
+	}
 	switch s.opts.OnDisconnect {
 	case setup.Terminate:
-		b.WriteString("Sandboxes end when you disconnect. ")
+		sentences = append(sentences, "Sandboxes end when you disconnect.")
 	case setup.Detach:
-		b.WriteString("Sandboxes keep running when you disconnect: terminate those that you do not need. ")
+		sentences = append(sentences,
+			"Sandboxes keep running when you disconnect; end those that you do not need with sandbox_terminate.")
 	case setup.Lease:
-		fmt.Fprintf(&b, "Sandboxes end %s after you disconnect. ", s.opts.Lease)
+		sentences = append(sentences, fmt.Sprintf("Sandboxes end %s after you disconnect.", s.opts.Lease))
 	}
-	b.WriteString("An error names its kind; do not retry after \"unsupported\".")
-	return b.String()
+	sentences = append(sentences, `An error names its kind; do not repeat the call after the kind "unsupported".`)
+	return s.host.Words.Text(strings.Join(sentences, " "))
 }

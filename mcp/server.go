@@ -70,7 +70,7 @@ func New(svc *service.Service, log *slog.Logger, opts setup.Options) (*Server, e
 		Go: s.wg.Go,
 	})
 	s.host = &tools.Host{
-		Options: opts, Service: svc, Sessions: s.sessions, Links: &s.links, Log: log,
+		Options: opts, Service: svc, Sessions: s.sessions, Links: &s.links, Log: log, Words: wordsFor(opts, chosen),
 		Context: s.ctx, Go: s.wg.Go, Changed: s.fileChanged,
 	}
 	s.mcp = s.protocol()
@@ -101,6 +101,14 @@ func toolsFor(opts setup.Options) ([]tools.Tool, error) {
 		return compat.Tools(opts)
 	}
 	return tools.Select(opts)
+}
+
+// wordsFor returns the words of texts about the tools.
+func wordsFor(opts setup.Options, chosen []tools.Tool) tools.Words {
+	if opts.Compat != "" {
+		return compat.Words(opts.Compat)
+	}
+	return tools.WordsOf(chosen)
 }
 
 // Close ends all sessions, settles their sandboxes, stops the background work and waits for it. Commands in sandboxes
@@ -137,7 +145,9 @@ func (s *Server) protocol() *server.MCPServer {
 		server.WithToolFilter(s.permitted),
 	)
 	for _, tool := range s.tools {
-		protocol.AddTool(tool.Definition(), s.handler(tool))
+		definition := tool.Definition()
+		definition.Description = s.host.Words.Text(definition.Description)
+		protocol.AddTool(definition, s.handler(tool))
 	}
 	s.addResources(protocol)
 	s.addPrompts(protocol)
@@ -188,7 +198,7 @@ func (s *Server) handler(tool tools.Tool) server.ToolHandlerFunc {
 		}
 		flushNotes(ctx, c)
 		if result == nil && err != nil {
-			result = tools.Failure(err)
+			result = s.host.Words.Failure(err)
 		}
 		if s.opts.NoPictures || c.Identity.Selection != nil && c.Identity.Selection.NoPictures {
 			withoutPictures(result)

@@ -23,9 +23,10 @@ type mcpFlags struct {
 	maxMemory    cli.BytesValue
 	networks     []string
 	// transport is set before Register if the command has only that one.
-	transport string
-	maxBody   cli.BytesValue
-	passEnv   []string
+	transport   string
+	maxBody     cli.BytesValue
+	passEnv     []string
+	passThrough []string
 }
 
 // Register adds the flags to a command. One with a single transport has no flags for other uses.
@@ -75,6 +76,9 @@ func (f *mcpFlags) Register(app *cli.App, cmd *cobra.Command, opts *MCPOptions) 
 		&f.passEnv, "pass-env", nil,
 		"give every sandbox the set variables `NAMES` of this environment, as secrets (comma separated, repeatable)",
 	)
+	// The name of the flag in code-sandbox-mcp.
+	flags.StringSliceVar(&f.passThrough, "pass-through-env", nil, "")
+	_ = flags.MarkHidden("pass-through-env")
 	flags.StringVar(&server.NamePrefix, "name-prefix", "mcp-", "start the names of sandboxes with `TEXT`")
 	flags.StringVar(
 		&f.onDisconnect, "on-disconnect", string(setup.Lease),
@@ -166,7 +170,7 @@ func (f *mcpFlags) apply(cmd *cobra.Command, opts *MCPOptions) error {
 		server.Policy.HostPaths = append(server.Policy.HostPaths, absolute)
 	}
 	var err error
-	if server.Secrets, err = (&cli.EnvFlags{PassEnv: f.passEnv}).ReadSecrets(
+	if server.Secrets, err = (&cli.EnvFlags{PassEnv: slices.Concat(f.passEnv, f.passThrough)}).ReadSecrets(
 		opts.App.LookupEnv, opts.App.Streams,
 	); err != nil {
 		return err
@@ -240,6 +244,9 @@ func applyImages(app *cli.App, cmd *cobra.Command, server *setup.Options) error 
 		return cli.Usagef(cmd, "CONTAINER_LANGUAGE %q: expected python, javascript or bash", language)
 	}
 	server.Images[language] = image
+	if server.Compat == setup.CodeSandboxMCP { // both of its tools use the image
+		server.Images["python"], server.Images["javascript"] = image, image
+	}
 	return nil
 }
 

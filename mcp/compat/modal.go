@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path"
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
@@ -155,6 +156,9 @@ func mcp4modalTools() []tools.Tool {
 			Continues:   true,
 			Description: "Upload a file or directory of the user's machine to a sandbox.",
 		}, func(ctx context.Context, c *tools.Call, in modalPushIn) (tools.TransferOut, error) {
+			if err := makeParent(ctx, c, in.SandboxID, in.SandboxPath); err != nil {
+				return tools.TransferOut{}, err
+			}
 			return tools.Push(ctx, c, tools.PushIn{Sandbox: in.SandboxID, Local: in.LocalPath, Path: in.SandboxPath})
 		}),
 		tools.Define(tools.Tool{
@@ -230,10 +234,29 @@ func modalExec(ctx context.Context, c *tools.Call, in modalExecIn) (modalExecOut
 	wait := min(cmp.Or(in.Timeout, modalExecTimeout)+1, int(c.Host.Options.SoftDeadline/time.Second))
 	result, err := tools.RunExec(
 		ctx, c,
-		tools.ExecIn{Sandbox: in.SandboxID, Argv: in.Command, Timeout: cmp.Or(in.Timeout, modalExecTimeout), Wait: &wait},
+		tools.ExecIn{Sandbox: in.SandboxID, Argv: anyPython(in.Command), Timeout: cmp.Or(in.Timeout, modalExecTimeout), Wait: &wait},
 	)
 	out := commandOf(result)
 	return modalExecOut{out, out.ExitCode}, err
+}
+
+// makeParent creates the directory of a target in a sandbox.
+func makeParent(ctx context.Context, c *tools.Call, ref, name string) error {
+	sb, err := c.Resolve(ctx, ref)
+	if err != nil {
+		return err
+	}
+	return c.Service.Files.Mkdir(ctx, sb.Ref(), path.Dir(tools.Absolute(sb, name)), true)
+}
+
+// anyPython makes a command that starts "python" or "pip" start it where it has only the names "python3" and "pip3", as
+// on this machine's own image.
+func anyPython(command []string) []string {
+	if command[0] != "python" && command[0] != "pip" {
+		return command
+	}
+	const choose = `if command -v "$0" >/dev/null; then exec "$0" "$@"; else exec "${0}3" "$@"; fi`
+	return append([]string{"/bin/sh", "-c", choose}, command...)
 }
 
 func modalMkdir(ctx context.Context, c *tools.Call, in modalMkdirIn) (tools.PathOut, error) {

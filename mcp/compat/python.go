@@ -3,11 +3,11 @@ package compat
 import (
 	"context"
 	"io/fs"
-	"path"
 	"strings"
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/transfer"
 	"github.com/seed-0724f904/sb/mcp/tools"
 )
 
@@ -196,24 +196,24 @@ type resultState struct {
 	mode     fs.FileMode
 }
 
+// maxResults bounds the files of the results directory and below that are looked at.
+const maxResults = 1000
+
 func resultsIn(ctx context.Context, c *tools.Call, ref string) (results, error) {
-	infos, err := c.Service.Files.ReadDir(ctx, ref, resultsDir)
-	if err != nil {
-		return results{}, err
-	}
 	r := results{seen: map[string]resultState{}}
-	for _, info := range infos {
-		if info.Mode.IsRegular() {
-			name := path.Join(resultsDir, path.Base(info.Path))
-			r.names = append(r.names, name)
-			r.seen[name] = resultState{info.Size, info.ModTime, info.Mode}
-		}
-	}
-	return r, nil
+	_, err := transfer.Find(ctx, c.Service.Files, transfer.Tree{Sandbox: ref, Path: resultsDir, All: true},
+		func(info core.FileInfo) bool {
+			if info.Mode.IsRegular() {
+				r.names = append(r.names, info.Path)
+				r.seen[info.Path] = resultState{info.Size, info.ModTime, info.Mode}
+			}
+			return len(r.names) < maxResults
+		})
+	return r, err
 }
 
 func installed(name string, result tools.ExecResult) pyInstallOut {
-	out := pyInstallOut{Package: name, Status: "failed", Details: result.Stderr}
+	out := pyInstallOut{Package: name, Status: "failed", Details: lastLines(result.Stdout + result.Stderr)}
 	switch {
 	case result.Running:
 		out.Status, out.Details = "installing", ""
@@ -233,18 +233,37 @@ func checkPackage(ctx context.Context, c *tools.Call, in pyPackageIn) (pyInstall
 	if err != nil {
 		return pyInstallOut{}, err
 	}
+	var last *core.Exec
 	for _, e := range execs {
-		if n := len(e.Command); e.Running() && n > 3 && e.Command[n-1] == in.PackageName && e.Command[3] == "install" {
-			return pyInstallOut{Package: in.PackageName, Status: "installing", Details: "since " + e.Started.UTC().
-				Format(time.RFC3339)}, nil
+		if n := len(e.Command); n > 3 && e.Command[n-1] == in.PackageName && e.Command[3] == "install" {
+			last = &e
 		}
+	}
+	if last != nil && last.Running() {
+		return pyInstallOut{
+			Package: in.PackageName, Status: "installing", Details: "since " + last.Started.UTC().Format(time.RFC3339),
+		}, nil
 	}
 	status, err := tools.PackageStatus(ctx, c, tools.StatusIn{Sandbox: in.SandboxID, Package: requirement(in.PackageName)})
 	out := pyInstallOut{Package: in.PackageName, Status: "failed", Details: status.Details}
 	if status.Installed {
 		out.Status = "installed"
 	}
+	if err == nil && !status.Installed && last != nil {
+		output, err := c.Output(ctx, sb, last.ID)
+		if err != nil {
+			return out, err
+		}
+		out.Details = lastLines(output.Stdout + output.Stderr)
+	}
 	return out, err
+}
+
+// lastLines returns the end of a package manager's output, which has its reasons.
+func lastLines(output string) string {
+	const most = 15
+	lines := strings.Split(strings.TrimSpace(output), "\n")
+	return strings.Join(lines[max(0, len(lines)-most):], "\n")
 }
 
 // requirement returns a package's name without the requested version.

@@ -25,7 +25,9 @@ type Host struct {
 	Service  *service.Service // for all owners; each Call has its own
 	Sessions *session.Table
 	Links    *links.Links
-	Log      *slog.Logger
+	// Words are for texts that name tools.
+	Words Words
+	Log   *slog.Logger
 	// Context ends when the server does. Go starts a function in the background; the server waits for it.
 	Context context.Context //nolint:containedctx // commands live as long as the server
 	Go      func(func())
@@ -39,6 +41,7 @@ type Host struct {
 	continuing continuing
 	editing    editing
 	running    runningExecs
+	single     singleRuns
 	pictures   reply.Pictures
 }
 

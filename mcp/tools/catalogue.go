@@ -16,6 +16,12 @@ func Catalogue() []Tool {
 	)
 }
 
+// Named returns the tool of sb with a name, which must exist.
+func Named(name string) Tool {
+	all := Catalogue()
+	return all[slices.IndexFunc(all, func(t Tool) bool { return t.Name == name })]
+}
+
 // Select returns sb's tools that the options select.
 func Select(opts setup.Options) ([]Tool, error) {
 	if len(opts.Toolsets)+len(opts.Tools) == 0 {

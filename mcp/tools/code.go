@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -81,17 +80,17 @@ func (c *Call) Code(ctx context.Context, ref string, x Execution, spec core.Spec
 		return ExecResult{}, err
 	}
 	x.once = true
-	result, err := c.Execute(ctx, sb, x)
+	id, e, err := c.begin(ctx, sb, x)
+	var result ExecResult
+	if err == nil {
+		result, err = c.await(ctx, sb, id, e, x)
+	}
 	if err == nil && result.Running {
-		result.Note += " It runs in a sandbox of its own: terminate that sandbox when it is done."
+		c.endAfter(ctx, sb, e)
+		result.Note += " It runs in a sandbox of its own, which ends after it."
 		return result, nil
 	}
-	// A canceled request ends the sandbox, too. If that fails, the lease ends it.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-	defer cancel()
-	if endErr := c.terminate(ctx, sb); endErr != nil {
-		c.Host.Log.WarnContext(ctx, "the sandbox of a single run could not be terminated", "sandbox", sb.ID, "error", endErr)
-	}
+	c.endSingle(ctx, sb) // for a canceled request, too
 	return result, err
 }
 

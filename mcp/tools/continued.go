@@ -87,7 +87,7 @@ func (c *Call) continued(
 	if earlier {
 		w.attach(notify)
 	} else {
-		w = c.begin(ctx, tool, arguments, notify, run)
+		w = c.beginWork(ctx, tool, arguments, notify, run)
 	}
 	deadline := time.NewTimer(c.Host.Options.SoftDeadline)
 	defer deadline.Stop()
@@ -113,8 +113,8 @@ func (c *Call) continued(
 	return w.result, w.err
 }
 
-// begin starts the work of a call. The work has the caller's identity, but not its end.
-func (c *Call) begin(
+// beginWork starts the work of a call. The work has the caller's identity, but not its end.
+func (c *Call) beginWork(
 	ctx context.Context, tool, arguments string, notify func(step string),
 	run func(ctx context.Context) (*mcp.CallToolResult, error),
 ) *continuedWork {

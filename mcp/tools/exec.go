@@ -124,9 +124,13 @@ func waitExec(ctx context.Context, c *Call, in waitIn) (ExecResult, error) {
 		}
 	}
 	e := c.Host.running.get(sb.ID, in.Exec)
-	return c.readOrSee(
+	result, err := c.readOrSee(
 		ctx, sb, in.Exec, e, reading{cursor: in.Cursor, wait: c.deadline(in.Wait), budget: c.Budget(in.Budget)},
 	)
+	if err == nil && !result.Running {
+		c.Host.single.collect(sb.ID)
+	}
+	return result, err
 }
 
 // signalNumber returns the number of a signal, which is the same on every Linux.

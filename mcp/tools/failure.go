@@ -13,8 +13,8 @@ const FailureKey = "sb/error"
 
 // Failure returns the result of a failed call: a text for the model, and kind and hint for programs. It has no
 // structured content, since clients validate that against the output schema.
-func Failure(err error) *mcp.CallToolResult {
-	kind, hint, message := core.KindOf(err), core.HintOf(err), err.Error()
+func (w Words) Failure(err error) *mcp.CallToolResult {
+	kind, hint, message := core.KindOf(err), w.Hint(core.HintOf(err)), err.Error()
 	text := "error (" + kind.String() + "): " + message
 	meta := map[string]any{"kind": kind.String(), "message": message}
 	if hint != "" {

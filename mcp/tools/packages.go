@@ -56,6 +56,12 @@ func packageTools() []Tool {
 	}
 }
 
+// npmInstall installs packages for all users. Node.js does not look for modules in npm's global directory, but in
+// /node_modules for every program, so that becomes a link to it. Without the right to make the link, programs that the
+// packages bring still run.
+const npmInstall = `npm install --global --no-fund --no-audit "$@" || exit
+[ -e /node_modules ] || ln -s "$(npm root --global)" /node_modules || :`
+
 // checkPackages refuses names that a package manager would read as options.
 func checkPackages(packages []string) error {
 	if len(packages) == 0 {
@@ -77,7 +83,7 @@ func Install(ctx context.Context, c *Call, in InstallIn) (ExecResult, error) {
 	var argv []string
 	switch in.Manager {
 	case "npm":
-		argv = []string{"npm", "install", "--global", "--no-fund", "--no-audit"}
+		argv = []string{"/bin/sh", "-c", npmInstall, "npm"}
 		if in.Index != "" {
 			argv = append(argv, "--registry", in.Index)
 		}

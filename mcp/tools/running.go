@@ -111,19 +111,27 @@ const (
 // Execute runs a command until it ends or the soft deadline passes, and returns the result so far. A request that the
 // client cancels ends the command; a client that vanishes does not.
 func (c *Call) Execute(ctx context.Context, sb core.Sandbox, x Execution) (ExecResult, error) {
-	e, process, err := c.start(ctx, sb, x)
+	id, e, err := c.begin(ctx, sb, x)
 	if err != nil {
 		return ExecResult{}, err
 	}
-	id := process.ID()
-	c.Host.Go(func() { c.Host.follow(sb.ID, process, e) })
 	if x.detach {
 		return ExecResult{
 			Sandbox: sb.ID, Exec: id, Running: true,
-			Note: fmt.Sprintf("It runs in the background. exec_wait with exec_id %q reads its output.", id),
+			Note: c.Host.Words.Text(fmt.Sprintf("It runs in the background. exec_wait with exec_id %q reads its output.", id)),
 		}, nil
 	}
 	return c.await(ctx, sb, id, e, x)
+}
+
+// begin starts a command and follows it.
+func (c *Call) begin(ctx context.Context, sb core.Sandbox, x Execution) (id string, e *runningExec, err error) {
+	e, process, err := c.start(ctx, sb, x)
+	if err != nil {
+		return "", nil, err
+	}
+	c.Host.Go(func() { c.Host.follow(sb.ID, process, e) })
+	return process.ID(), e, nil
 }
 
 func (c *Call) start(ctx context.Context, sb core.Sandbox, x Execution) (*runningExec, core.Process, error) {
@@ -246,7 +254,8 @@ func (c *Call) readOrSee(
 		return ExecResult{}, core.Wrap("exec", sb.Name, ctx.Err())
 	}
 	result := c.result(sb, id, e.stdout, e.stderr, Execution{Budget: r.budget}, false)
-	result.Running, result.Note = true, fmt.Sprintf("It is still running. exec_wait with exec_id %q waits for it.", id)
+	result.Running = true
+	result.Note = c.Host.Words.Text(fmt.Sprintf("It is still running. exec_wait with exec_id %q waits for it.", id))
 	return result, nil
 }
 
@@ -433,9 +442,16 @@ func (c *Call) read(ctx context.Context, sb core.Sandbox, id string, r reading) 
 		if result.Cursor != "" {
 			from = fmt.Sprintf("and cursor %q reads newer output", result.Cursor)
 		}
-		result.Note = fmt.Sprintf("It is still running. exec_wait with exec_id %q %s; exec_kill ends it.", id, from)
+		result.Note = c.Host.Words.Text(
+			fmt.Sprintf("It is still running. exec_wait with exec_id %q %s; exec_kill ends it.", id, from),
+		)
 	}
 	return result, nil
+}
+
+// Output returns the output of a command so far, and its state.
+func (c *Call) Output(ctx context.Context, sb core.Sandbox, id string) (ExecResult, error) {
+	return c.readOrSee(ctx, sb, id, c.Host.running.get(sb.ID, id), reading{budget: c.Budget(0)})
 }
 
 // report sends progress while captures fill. The caller calls stop, which waits for the last report.
