@@ -219,7 +219,7 @@ func TestNoticesAreInResults(t *testing.T) {
 	}
 }
 
-// The stores of a provider belong to all its users. A caller with a key sees none of them, and has its own volumes.
+// The stores of a provider belong to all its users. A caller with a key sees only its own volumes.
 func TestStoresAreClosedToKeys(t *testing.T) {
 	var requested []core.Volume
 	keeper := fake.NewKeeper(fake.Options{Also: []core.Capability{core.CapVolumes}}, fake.KeeperOptions{})
@@ -229,8 +229,24 @@ func TestStoresAreClosedToKeys(t *testing.T) {
 		setup.Options{Toolsets: []string{setup.All}, Policy: service.LaunchPolicy{NoHostPaths: true}},
 	)
 	scoped := b.host.ServiceFor(auth.Identity{Owner: "alice", Isolated: true}, "s")
-	if _, err := scoped.Stores.Volumes(t.Context(), ""); !errors.Is(err, core.KindUnauthorized) {
-		t.Errorf("volumes: %v", err)
+	if _, err := scoped.Stores.Secrets(t.Context(), ""); !errors.Is(err, core.KindUnauthorized) {
+		t.Errorf("secrets: %v", err)
+	}
+	mine, err := scoped.Stores.CreateVolume(t.Context(), "", "data", core.VolumeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	neighbor := b.host.ServiceFor(auth.Identity{Owner: "alice-b", Isolated: true}, "s")
+	theirs, err := neighbor.Stores.CreateVolume(t.Context(), "", "data", core.VolumeOptions{})
+	if err != nil || theirs.Name == mine.Name {
+		t.Fatalf("of a neighbor: %v, %v", theirs, err)
+	}
+	found, err := scoped.Stores.Volumes(t.Context(), "")
+	if err != nil || len(found.Items) != 1 || found.Items[0].Name != mine.Name {
+		t.Errorf("volumes: %v, %v", found, err)
+	}
+	if err := scoped.Stores.RemoveVolume(t.Context(), "", theirs.Name); !errors.Is(err, core.KindNotFound) {
+		t.Errorf("the neighbor's volume: %v", err)
 	}
 	if _, err := scoped.Sandboxes.Launch(
 		t.Context(), core.Spec{Secrets: []core.Secret{{Name: "cloud", Ref: "cloud"}}}, service.LaunchOptions{},
@@ -242,7 +258,7 @@ func TestStoresAreClosedToKeys(t *testing.T) {
 	); !errors.Is(err, core.KindUnauthorized) {
 		t.Errorf("a directory of the host: %v", err)
 	}
-	for _, source := range []string{"data", "alice-data"} {
+	for _, source := range []string{"data", mine.Name} {
 		_, err := scoped.Sandboxes.Launch(t.Context(), core.Spec{Volumes: []core.Volume{{Source: source, Target: "/x"}}},
 			service.LaunchOptions{
 				Confirm: func(spec core.Spec) error { requested = append(requested, spec.Volumes...); return nil },
@@ -251,7 +267,7 @@ func TestStoresAreClosedToKeys(t *testing.T) {
 			t.Errorf("%s: %v", source, err)
 		}
 	}
-	volume := core.Volume{Source: "alice-data", Target: "/x"}
+	volume := core.Volume{Source: mine.Name, Target: "/x"}
 	if !slices.Equal(requested, []core.Volume{volume, volume}) {
 		t.Errorf("mounted are %v", requested)
 	}

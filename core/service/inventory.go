@@ -186,7 +186,8 @@ func (s *base) setUp(ctx context.Context, names []string) []string {
 
 // shared refuses stored objects under a scope: they have no owner to check.
 func (s *base) shared(op string) error {
-	if len(s.scope.Labels) == 0 {
+	own := s.scope.VolumePrefix != "" && slices.Contains([]string{"volume ls", "volume create", "volume rm"}, op)
+	if len(s.scope.Labels) == 0 || own {
 		return nil
 	}
 	return core.Errorf(

@@ -19,8 +19,9 @@ type Scope struct {
 	Labels map[string]string
 	// NamePrefix begins the name of every launch; a launch adds it to other names.
 	NamePrefix string
-	// VolumePrefix begins the name of every volume that a launch mounts; a launch adds it to other names. With Labels, a
-	// launch cannot use secrets that a provider keeps, because they belong to all users.
+	// VolumePrefix begins the name of every volume that a launch mounts or that Stores lists, creates and removes. Other
+	// names get it. With Labels and without VolumePrefix, Stores has no volumes. With Labels, a launch cannot use secrets
+	// that a provider keeps, because they belong to all users.
 	VolumePrefix string
 	// MaxSandboxes bounds the live sandboxes that the scope sees and that have Counted; 0 is no bound.
 	MaxSandboxes int
@@ -110,11 +111,19 @@ func (s *base) admit(spec *core.Spec) error {
 		return err
 	}
 	for i, volume := range spec.Volumes {
-		if !volume.IsPath() && !strings.HasPrefix(volume.Source, s.scope.VolumePrefix) {
-			spec.Volumes[i].Source = s.scope.VolumePrefix + volume.Source
+		if !volume.IsPath() {
+			spec.Volumes[i].Source = s.volumeName(volume.Source)
 		}
 	}
 	return nil
+}
+
+// volumeName returns the name of a volume with the prefix of the scope.
+func (s *base) volumeName(name string) string {
+	if strings.HasPrefix(name, s.scope.VolumePrefix) {
+		return name
+	}
+	return s.scope.VolumePrefix + name
 }
 
 // refuse returns the error for a field that a policy does not allow.

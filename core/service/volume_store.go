@@ -4,14 +4,19 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Volumes lists the volumes that a provider keeps; "" means all providers.
+// Volumes lists the volumes that a provider keeps; "" means all providers. A scope with a prefix has only its own.
 func (s Stores) Volumes(ctx context.Context, provider string) (Inventory[core.VolumeInfo], error) {
-	return inventory(ctx, s.base, provider, "volume ls", core.VolumeStore.Volumes)
+	found, err := inventory(ctx, s.base, provider, "volume ls", core.VolumeStore.Volumes)
+	found.Items = slices.DeleteFunc(found.Items, func(v core.VolumeInfo) bool {
+		return !strings.HasPrefix(v.Name, s.scope.VolumePrefix)
+	})
+	return found, err
 }
 
 // CreateVolume makes an empty volume. With provider "", it is the configured one, or the first that is set up and keeps
@@ -24,6 +29,9 @@ func (s Stores) CreateVolume(
 	}
 	if opts.Size < 0 {
 		return core.VolumeInfo{}, core.Invalid("size", "%d is not a size", opts.Size)
+	}
+	if name != "" {
+		name = s.volumeName(name)
 	}
 	args := map[string]any{}
 	if opts.Version != 0 {
@@ -85,6 +93,9 @@ func (s Stores) findVolume(ctx context.Context, provider, op, name string) (stri
 
 // RemoveVolume removes a volume with all that is on it. With provider "" it is the one that has the volume.
 func (s Stores) RemoveVolume(ctx context.Context, provider, name string) error {
+	if name != "" {
+		name = s.volumeName(name)
+	}
 	if s.shared("volume rm") == nil {
 		var err error
 		if provider, err = s.findVolume(ctx, provider, "volume rm", name); err != nil {

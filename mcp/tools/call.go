@@ -3,6 +3,8 @@ package tools
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"log/slog"
 	"sync"
@@ -90,12 +92,18 @@ func (h *Host) ServiceFor(identity auth.Identity, client string) *service.Servic
 	if identity.Isolated {
 		scope.Labels = map[string]string{ownerLabel: identity.Label()}
 		scope.NamePrefix += identity.Owner + "-"
-		scope.VolumePrefix = identity.Owner + "-"
+		scope.VolumePrefix = volumePrefix(identity.Owner)
 	}
 	if identity.MaxSandboxes > 0 && (scope.MaxSandboxes == 0 || identity.MaxSandboxes < scope.MaxSandboxes) {
 		scope.MaxSandboxes = identity.MaxSandboxes
 	}
 	return h.Service.Within(scope)
+}
+
+// volumePrefix begins the names of an owner's volumes. The hash keeps the volumes of "alice-b" from those of "alice".
+func volumePrefix(owner string) string {
+	sum := sha256.Sum256([]byte(owner))
+	return owner + "-" + hex.EncodeToString(sum[:4]) + "-"
 }
 
 // Resolve finds a sandbox by reference and loads its secrets, which output must not show. It returns an error if they
