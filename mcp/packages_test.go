@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
@@ -42,5 +44,29 @@ func TestInstallWithNPM(t *testing.T) {
 	got := a.Call("exec", args{"sandbox": sb, "command": "readlink /node_modules"})
 	if got["stdout"] != "/usr/lib/node_modules\n" {
 		t.Errorf("the link: %v", got)
+	}
+}
+
+// A list of many entries fits a reply.
+func TestListsHaveABudget(t *testing.T) {
+	b := newBench(t, setup.Options{Toolsets: []string{setup.All}})
+	a := b.connect(t)
+	for i := range 150 {
+		_, err := b.service.Sandboxes.Launch(
+			t.Context(), core.Spec{Name: fmt.Sprintf("%s-%d", strings.Repeat("n", 40), i)}, service.LaunchOptions{},
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text := textOf(a.result("sandbox_list", nil)); len(text) > 8500 || !strings.Contains(text, " more ...]") {
+		t.Errorf("%d bytes: %s", len(text), text[max(0, len(text)-200):])
+	}
+	sb := a.Launch(args{})
+	for range 100 {
+		a.Call("exec", args{"sandbox": sb, "argv": []string{"echo", strings.Repeat("word ", 100)}})
+	}
+	if text := textOf(a.result("exec_list", args{"sandbox": sb})); len(text) > 8500 {
+		t.Errorf("the commands have %d bytes", len(text))
 	}
 }

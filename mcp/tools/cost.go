@@ -49,7 +49,7 @@ func (o costOut) Text() string {
 	if len(o.Unpriced) > 0 {
 		lines = append(lines, "without a price: "+strings.Join(o.Unpriced, ", "))
 	}
-	return strings.Join(append(lines, o.Failures...), "\n")
+	return list(slices.Concat(o.Failures, lines))
 }
 
 func costTools() []Tool {

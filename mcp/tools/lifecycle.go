@@ -87,7 +87,7 @@ func (o ExecsOut) Text() string {
 			oneCommand(e.Command),
 		))
 	}
-	return strings.Join(lines, "\n")
+	return list(lines)
 }
 
 func oneCommand(argv []string) string {

@@ -55,7 +55,7 @@ func (o denialsOut) Text() string {
 			),
 		)
 	}
-	return strings.Join(lines, "\n")
+	return list(lines)
 }
 
 type tokenIn struct {
@@ -126,7 +126,7 @@ func (o portsOut) Text() string {
 	for _, p := range o.Ports {
 		lines = append(lines, p.String())
 	}
-	return strings.Join(lines, "\n")
+	return list(lines)
 }
 
 func ports(ctx context.Context, c *Call, in SandboxIn) (portsOut, error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/redact"
+	"github.com/seed-0724f904/sb/mcp/reply"
 )
 
 // ExecResult is the result of a command, or its state so far.
@@ -48,6 +49,20 @@ func (r ExecResult) with(exit core.Exit, clean *redact.Redactor) ExecResult {
 	}
 	r.Seconds = float64(exit.Duration.Milliseconds()) / 1000 // whole milliseconds, not float noise
 	return r
+}
+
+// listBudget bounds the text of a list, in bytes.
+const listBudget = reply.DefaultBudget
+
+// list joins the lines of a list, as many as fit into listBudget. A last line counts the others.
+func list(lines []string) string {
+	left := listBudget
+	for i, line := range lines {
+		if left -= len(line) + 1; left < 0 && i > 0 {
+			return strings.Join(lines[:i], "\n") + fmt.Sprintf("\n[... %d more ...]", len(lines)-i)
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // Text implements texter.

@@ -149,7 +149,7 @@ func (l ListOut) Text() string {
 	for _, sb := range l.Sandboxes {
 		lines = append(lines, sb.Text())
 	}
-	return strings.Join(append(lines, l.Failures...), "\n")
+	return list(slices.Concat(l.Failures, lines))
 }
 
 // TerminateIn is the input of sandbox_terminate.
@@ -174,7 +174,7 @@ func (o TerminateOut) Text() string {
 	if len(o.Others) > 0 {
 		text += "\nother servers launched for this user: " + strings.Join(o.Others, ", ")
 	}
-	return strings.Join(append([]string{text}, o.Failures...), "\n")
+	return list(append([]string{text}, o.Failures...))
 }
 
 func sandboxTools() []Tool {

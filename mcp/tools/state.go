@@ -3,7 +3,7 @@ package tools
 import (
 	"context"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
@@ -55,7 +55,7 @@ func (o checkpointsOut) Text() string {
 	for _, c := range o.Checkpoints {
 		lines = append(lines, c.Text())
 	}
-	return strings.Join(append(lines, o.Failures...), "\n")
+	return list(slices.Concat(o.Failures, lines))
 }
 
 type removedOut struct {

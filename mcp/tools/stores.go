@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/seed-0724f904/sb/core"
@@ -41,7 +42,7 @@ func (o keptOut) Text() string {
 		}
 		lines = append(lines, strings.TrimSpace(line+" "+strings.Join(item.Keys, ", ")))
 	}
-	return strings.Join(append(lines, o.Failures...), "\n")
+	return list(slices.Concat(o.Failures, lines))
 }
 
 func storeTools() []Tool {

@@ -100,13 +100,18 @@ func ResultOf(out any) (*mcp.CallToolResult, error) {
 // do not show it to a model.
 const RecordKey = "sb/result"
 
+// maxRecord bounds a record, in bytes; larger ones are left out.
+const maxRecord = 512 << 10
+
 // Present makes the result that clients get: the record of a tool without structured content moves to _meta.
 func (t Tool) Present(result *mcp.CallToolResult) *mcp.CallToolResult {
 	if t.Structured || result.IsError || result.StructuredContent == nil {
 		return result
 	}
 	presented := *result
-	presented.Meta = mcp.NewMetaFromMap(map[string]any{RecordKey: result.StructuredContent})
+	if record, ok := result.StructuredContent.(json.RawMessage); ok && len(record) <= maxRecord {
+		presented.Meta = mcp.NewMetaFromMap(map[string]any{RecordKey: record})
+	}
 	presented.StructuredContent = nil
 	return &presented
 }

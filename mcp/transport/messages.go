@@ -54,7 +54,7 @@ func (e *Endpoint) handleMessage(ctx context.Context, id, message json.RawMessag
 	}()
 	switch response := e.Protocol.HandleMessage(context.WithValue(ctx, codeKey{}, &code), message).(type) {
 	case mcp.JSONRPCResponse:
-		response.ID = mcp.NewRequestId(id)
+		response.ID, response.Result = mcp.NewRequestId(id), withRootsParams(response.Result)
 		return response
 	case mcp.JSONRPCError:
 		if len(id) > 0 {

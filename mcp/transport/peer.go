@@ -261,7 +261,7 @@ func (w *Way) RequestElicitation(ctx context.Context, request mcp.ElicitationReq
 // ListRoots implements server.SessionWithRoots.
 func (w *Way) ListRoots(ctx context.Context, _ mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
 	result := &mcp.ListRootsResult{}
-	return result, w.request(ctx, mcp.MethodListRoots, nil, result)
+	return result, w.request(ctx, mcp.MethodListRoots, struct{}{}, result) // the Go SDK refuses one without
 }
 
 // RequestSampling implements server.SessionWithSampling.
