@@ -37,9 +37,11 @@ func TestCompatCommandsOutlastTheirCall(t *testing.T) {
 		exec   string
 		id     string
 	}{
-		setup.MCP4Modal:           {"launch_sandbox", args{"app_name": "a"}, "execute_command", "sandbox_id"},
-		setup.DockerSandboxServer: {"create_container_environment", args{"image": "x"}, "execute_command_in_container", "container_id"},
-		setup.MCPSandbox:          {"create_sandbox", args{}, "execute_terminal_command", "sandbox_id"},
+		setup.MCP4Modal: {"launch_sandbox", args{"app_name": "a"}, "execute_command", "sandbox_id"},
+		setup.DockerSandboxServer: {
+			"create_container_environment", args{"image": "x"}, "execute_command_in_container", "container_id",
+		},
+		setup.MCPSandbox: {"create_sandbox", args{}, "execute_terminal_command", "sandbox_id"},
 	} {
 		t.Run(system, func(t *testing.T) {
 			a := compatBench(t, setup.Options{Compat: system, SoftDeadline: time.Second})
@@ -69,7 +71,8 @@ func TestSingleRunOutlastsItsCall(t *testing.T) {
 	a := b.connect(t)
 	c := b.host.Call(t.Context(), mcp.CallToolRequest{})
 	out, err := c.Code(t.Context(), "", tools.Execution{
-		Spec: core.ExecSpec{Command: []string{"/bin/sh", "-c", "sleep 1; echo done"}}, Wait: 10 * time.Millisecond, Budget: 1000,
+		Spec: core.ExecSpec{Command: []string{"/bin/sh", "-c", "sleep 1; echo done"}}, Wait: 10 * time.Millisecond,
+		Budget: 1000,
 	}, core.Spec{})
 	if err != nil || !out.Running || !strings.Contains(out.Note, "which ends after it") {
 		t.Fatalf("the call: %+v, %v", out, err)

@@ -11,8 +11,9 @@ import (
 // Catalogue returns every tool of sb, in display order.
 func Catalogue() []Tool {
 	return slices.Concat(
-		sandboxTools(), execTools(), fileTools(), searchTools(), transferTools(), packageTools(), lifecycleTools(), costTools(),
-		stateTools(), moveTools(), networkTools(), storeTools(), linkTools(),
+		sandboxTools(), execTools(), fileTools(), searchTools(), transferTools(), reviewTools(), packageTools(),
+		lifecycleTools(), costTools(),
+		stateTools(), moveTools(), networkTools(), storeTools(), imageTools(), linkTools(),
 	)
 }
 
