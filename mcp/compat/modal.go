@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path"
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
@@ -156,9 +155,6 @@ func mcp4modalTools() []tools.Tool {
 			Continues:   true,
 			Description: "Upload a file or directory of the user's machine to a sandbox.",
 		}, func(ctx context.Context, c *tools.Call, in modalPushIn) (tools.TransferOut, error) {
-			if err := makeParent(ctx, c, in.SandboxID, in.SandboxPath); err != nil {
-				return tools.TransferOut{}, err
-			}
 			return tools.Push(ctx, c, tools.PushIn{Sandbox: in.SandboxID, Local: in.LocalPath, Path: in.SandboxPath})
 		}),
 		tools.Define(tools.Tool{
@@ -238,15 +234,6 @@ func modalExec(ctx context.Context, c *tools.Call, in modalExecIn) (modalExecOut
 	)
 	out := commandOf(result)
 	return modalExecOut{out, out.ExitCode}, err
-}
-
-// makeParent creates the directory of a target in a sandbox.
-func makeParent(ctx context.Context, c *tools.Call, ref, name string) error {
-	sb, err := c.Resolve(ctx, ref)
-	if err != nil {
-		return err
-	}
-	return c.Service.Files.Mkdir(ctx, sb.Ref(), path.Dir(tools.Absolute(sb, name)), true)
 }
 
 // anyPython makes a command that starts "python" or "pip" start it where it has only the names "python3" and "pip3", as

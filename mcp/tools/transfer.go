@@ -70,7 +70,7 @@ func transferTools() []Tool {
 	}
 }
 
-// Push copies from the host into a sandbox.
+// Push copies from the host into a sandbox. It creates the missing directories of the target.
 func Push(ctx context.Context, c *Call, in PushIn) (TransferOut, error) {
 	sb, err := c.Use(ctx, in.Sandbox)
 	if err != nil {
@@ -84,8 +84,14 @@ func Push(ctx context.Context, c *Call, in PushIn) (TransferOut, error) {
 	if strings.HasSuffix(in.Local, "/") {
 		relative += "/"
 	}
+	name := target(sb, in.Path)
+	if dir := path.Dir(name); dir != "/" { // of "/dir/" that is "/dir"
+		if err := c.Service.Files.Mkdir(ctx, sb.Ref(), dir, true); err != nil {
+			return TransferOut{}, err
+		}
+	}
 	result, err := transfer.Copy(ctx, c.Service.Files, transfer.Request{
-		From: transfer.Endpoint{Path: relative}, To: transfer.Endpoint{Sandbox: sb.Ref(), Path: target(sb, in.Path)},
+		From: transfer.Endpoint{Path: relative}, To: transfer.Endpoint{Sandbox: sb.Ref(), Path: name},
 		Exclude: in.Exclude, GitIgnore: true, Root: root, Progress: c.copying(ctx),
 	})
 	return TransferOut{Source: in.Local, Destination: sb.Name +
