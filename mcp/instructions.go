@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
@@ -24,7 +25,7 @@ func (s *Server) instructions() string {
 		sentences = append(sentences,
 			"Sandboxes keep running when you disconnect; end those that you do not need with sandbox_terminate.")
 	case setup.Lease:
-		sentences = append(sentences, fmt.Sprintf("Sandboxes end %s after you disconnect.", s.opts.Lease))
+		sentences = append(sentences, fmt.Sprintf("Sandboxes end %s after you disconnect.", core.Duration(s.opts.Lease)))
 	}
 	sentences = append(sentences, `An error names its kind; do not repeat the call after the kind "unsupported".`)
 	return s.host.Words.Text(strings.Join(sentences, " "))

@@ -82,6 +82,8 @@ func TestHints(t *testing.T) {
 		"name it; choose another, or remove it with: sb terminate dev": "name it",
 		"install Docker; check it with: sb doctor docker":              "install Docker; for the user: check it with: sb doctor docker",
 		"wait until it is done: sb inspect dev shows the state":        "wait until it is done: list_sandboxes shows the state",
+		"launch it with --persist, or end it":                          "launch it with persist, or end it",
+		"start the server with --allow-path DIR":                       "start the server with --allow-path DIR",
 		"nothing to replace":                                           "nothing to replace",
 	} {
 		if got := words.Hint(hint); got != want {

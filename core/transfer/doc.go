@@ -14,5 +14,7 @@
 // A sandbox is hostile. The names of copies come from the request. A sandbox's answers supply only the names below a
 // copied directory. These are used only below the target, through os.Root.
 //
+// Find and Search look for files and lines in a sandbox, by the same rules for what it answers.
+//
 // It imports core and a matcher of .gitignore patterns. Start with Copy in transfer.go.
 package transfer

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -20,6 +21,8 @@ type SearchRequest struct {
 	Pattern *regexp.Regexp
 	// Context is the number of lines before and after each match.
 	Context int
+	// MaxBytes bounds the content that is read; 0 is 1 GiB.
+	MaxBytes int64
 	// Clean, when set, filters the content of each file before it is searched.
 	Clean func(io.Reader) io.Reader
 }
@@ -42,7 +45,7 @@ type Searched struct {
 }
 
 const (
-	// maxSearched bounds the content that a search reads, in bytes.
+	// maxSearched is the default of MaxBytes.
 	maxSearched = 1 << 30
 	// searchedLine is how much of a line is searched and returned, in bytes.
 	searchedLine = 64 << 10
@@ -59,8 +62,10 @@ var errEnough = errors.New("enough")
 func Search(
 	ctx context.Context, files Files, request SearchRequest, found func(file string, line Line) (more bool),
 ) (result Searched, err error) {
-	s := &searcher{ctx: ctx, files: files, request: request, found: found, globs: newGlobs(request.Globs),
-		skip: newSkipped(request.Tree)}
+	request.MaxBytes = cmp.Or(request.MaxBytes, maxSearched)
+	s := &searcher{
+		ctx: ctx, files: files, request: request, found: found, globs: newGlobs(request.Globs), skip: newSkipped(request.Tree),
+	}
 	err = s.run()
 	s.result.Complete = err == nil
 	if errors.Is(err, errEnough) {
@@ -165,9 +170,8 @@ func (s *searcher) archive(dir string) (err error) {
 
 // lines searches the content of a file.
 func (s *searcher) lines(file string, content io.Reader) error {
-	if s.result.Bytes > maxSearched {
-		return errEnough
-	}
+	// One byte more than allowed shows that there is more. It bounds endless lines, too.
+	content = io.LimitReader(content, s.request.MaxBytes+1-s.result.Bytes)
 	if s.request.Clean != nil {
 		content = s.request.Clean(content)
 	}
@@ -186,8 +190,11 @@ func (s *searcher) lines(file string, content io.Reader) error {
 		text, size, err := wholeLine(lines)
 		s.result.Bytes += size
 		if err != nil {
-			if errors.Is(err, io.EOF) {
+			if errors.Is(err, io.EOF) && s.result.Bytes <= s.request.MaxBytes {
 				return nil
+			}
+			if errors.Is(err, io.EOF) {
+				return errEnough
 			}
 			return err
 		}
@@ -209,9 +216,6 @@ func (s *searcher) lines(file string, content io.Reader) error {
 			continue
 		}
 		if !s.found(file, line) {
-			return errEnough
-		}
-		if s.result.Bytes > maxSearched {
 			return errEnough
 		}
 	}

@@ -78,7 +78,7 @@ func shellCommands() []shellCommand {
 		{"image ls", 0, "image_list"}, {"image pull", 1, "image_pull"},
 		{"ls", 0, "sandbox_list"}, {"inspect", 1, "sandbox_list"}, {"terminate", 1, "sandbox_terminate"},
 		{"resume", 1, "sandbox_resume"}, {"start", 1, "sandbox_start"}, {"stop", 1, "sandbox_stop"},
-		{"ps", 1, "exec_list"}, {"logs", 1, "exec_wait"}, {"cp", 0, "pull"}, {"pull", 0, "pull"}, {"push", 0, "push"},
+		{"fs mkdir", 2, "file_mkdir"}, {"ps", 1, "exec_list"}, {"logs", 1, "exec_wait"}, {"cp", 0, "pull"}, {"pull", 0, "pull"}, {"push", 0, "push"},
 	}
 }
 
@@ -105,12 +105,23 @@ func (w Words) Hint(hint string) string {
 		if clause, ok = w.named(clause); !ok {
 			continue
 		}
-		if shellCommandIn(clause) {
+		switch {
+		case shellCommandIn(clause):
 			clause = "for the user: " + clause
+		case !strings.Contains(clause, "server"): // which has flags of its own
+			clause = flagNames(clause)
 		}
 		kept = append(kept, clause)
 	}
 	return strings.Join(kept, "; ")
+}
+
+// flagNames replaces the flags of a launch by the names of arguments: "--keep-stdin" by "keep_stdin".
+func flagNames(clause string) string {
+	return regexp.MustCompile(`(^| )--[a-z][a-z-]*`).ReplaceAllStringFunc(clause, func(flag string) string {
+		before, name, _ := strings.Cut(flag, "--")
+		return before + strings.ReplaceAll(name, "-", "_")
+	})
 }
 
 // shell replaces the commands of the shell for which there are tools. It returns false if one is not served.
@@ -118,7 +129,7 @@ func (w Words) shell(clause string) (string, bool) {
 	all := true
 	for _, command := range shellCommands() {
 		pattern := regexp.MustCompile(
-			`\bsb ` + command.words + `\b((?: --[a-z-]+)*)` + strings.Repeat(`(?: [^\s,;]+)?`, command.arguments),
+			`\bsb ` + command.words + `\b((?: --?[a-z-]+)*)` + strings.Repeat(`(?: [^\s,;]+)?`, command.arguments),
 		)
 		clause = pattern.ReplaceAllStringFunc(clause, func(found string) string {
 			served, ok := w[command.tool]
