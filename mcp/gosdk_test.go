@@ -24,7 +24,7 @@ func TestRootsOfTheGoSDK(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- b.ServeStdio(ctx, toServer, fromServer) }()
 	client := sdk.NewClient(&sdk.Implementation{Name: "go", Version: "1"}, nil)
-	client.AddRoots(&sdk.Root{URI: "file://" + dir, Name: "root"})
+	client.AddRoots(&sdk.Root{URI: "file://" + dir, Name: "root"}) //nolint:staticcheck // clients still have roots
 	session, err := client.Connect(ctx, &sdk.IOTransport{Reader: toClient, Writer: fromClient}, nil)
 	if err != nil {
 		t.Fatal(err)

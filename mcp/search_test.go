@@ -50,25 +50,49 @@ func TestSearchFiles(t *testing.T) {
 		with args
 		want string
 	}{
-		{"Go files", args{"pattern": `\brun\(`, "glob": []string{"*.go"}},
+		{
+			"Go files",
+			args{"pattern": `\brun\(`, "glob": []string{"*.go"}},
 			"/app/main.go\n4:\trun()\n\n/app/run.go\n4:func run() {}\n\n/app/sub/deep/x_test.go\n" +
-				"1:func TestRun() { run() }\n[matching lines: 3; files searched: 3]"},
-		{"without tests", args{"pattern": `run\(`, "glob": []string{"*.go", "!*_test.go"}},
-			"/app/main.go\n4:\trun()\n\n/app/run.go\n4:func run() {}\n[matching lines: 2; files searched: 2]"},
-		{"below a directory", args{"pattern": `run`, "path": "sub"},
+				"1:func TestRun() { run() }\n[matching lines: 3; files searched: 3]",
+		},
+		{
+			"without tests",
+			args{"pattern": `run\(`, "glob": []string{"*.go", "!*_test.go"}},
+			"/app/main.go\n4:\trun()\n\n/app/run.go\n4:func run() {}\n[matching lines: 2; files searched: 2]",
+		},
+		{
+			"below a directory",
+			args{"pattern": `run`, "path": "sub"},
 			"/app/sub/deep/x_test.go\n1:func TestRun() { run() }\n\n/app/sub/with space.conf\n1:[run]\n" +
-				"[matching lines: 2; files searched: 2]"},
-		{"with context", args{"pattern": `run\(\)`, "path": "/app/main.go", "context": 1},
-			"/app/main.go\n3-func main() {\n4:\trun()\n5-}\n[matching lines: 1; files searched: 1]"},
-		{"apart", args{"pattern": `package|^}`, "path": "/app/main.go", "context": 1},
-			"/app/main.go\n1:package main\n2-\n--\n4-\trun()\n5:}\n[matching lines: 2; files searched: 1]"},
-		{"ignoring case", args{"pattern": `^RUN it`, "ignore_case": true, "glob": []string{"*.md"}},
-			"/app/README.md\n1:Run it.\n[matching lines: 1; files searched: 1]"},
-		{"hidden and ignored", args{"pattern": `^run`, "all": true},
+				"[matching lines: 2; files searched: 2]",
+		},
+		{
+			"with context",
+			args{"pattern": `run\(\)`, "path": "/app/main.go", "context": 1},
+			"/app/main.go\n3-func main() {\n4:\trun()\n5-}\n[matching lines: 1; files searched: 1]",
+		},
+		{
+			"apart",
+			args{"pattern": `package|^}`, "path": "/app/main.go", "context": 1},
+			"/app/main.go\n1:package main\n2-\n--\n4-\trun()\n5:}\n[matching lines: 2; files searched: 1]",
+		},
+		{
+			"ignoring case",
+			args{"pattern": `^RUN it`, "ignore_case": true, "glob": []string{"*.md"}},
+			"/app/README.md\n1:Run it.\n[matching lines: 1; files searched: 1]",
+		},
+		{
+			"hidden and ignored",
+			args{"pattern": `^run`, "all": true},
 			"/app/.git/config\n1:run = true\n\n/app/.github/ci.yml\n1:run: go test\n\n/app/sub/out.log\n1:run run run\n" +
-				"[matching lines: 3; files searched: 14]"},
-		{"a secret", args{"pattern": `very|redacted`, "glob": []string{"key.txt"}},
-			"/app/key.txt\n1:a [redacted] run\n[matching lines: 1; files searched: 1]"},
+				"[matching lines: 3; files searched: 14]",
+		},
+		{
+			"a secret",
+			args{"pattern": `very|redacted`, "glob": []string{"key.txt"}},
+			"/app/key.txt\n1:a [redacted] run\n[matching lines: 1; files searched: 1]",
+		},
 		{"nothing", args{"pattern": `absent`, "glob": []string{"*.md"}}, "[matching lines: 0; files searched: 1]"},
 	} {
 		if got := search(test.with); got != test.want {
@@ -124,8 +148,10 @@ func TestFindFiles(t *testing.T) {
 		{args{"glob": []string{"*.go", "!*_test.go"}}, "/app/main.go\n/app/run.go"},
 		{args{"glob": []string{"sub/**/*.go"}}, "/app/sub/deep/x_test.go"},
 		{args{"path": "sub"}, "/app/sub/deep/\n/app/sub/with space.conf\n/app/sub/deep/x_test.go"},
-		{args{"path": "sub", "all": true, "glob": []string{"*.log", ".gitignore"}},
-			"/app/sub/.gitignore\n/app/sub/out.log"},
+		{
+			args{"path": "sub", "all": true, "glob": []string{"*.log", ".gitignore"}},
+			"/app/sub/.gitignore\n/app/sub/out.log",
+		},
 		{args{"glob": []string{"build/"}, "all": true}, "/app/build/\n/app/build/gen.go"},
 		{args{"glob": []string{"none"}}, "no files"},
 	} {

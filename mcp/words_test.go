@@ -75,16 +75,16 @@ func TestTextsNameServedTools(t *testing.T) {
 func TestHints(t *testing.T) {
 	words := tools.Words{"sandbox_resume": "sandbox_resume", "sandbox_list": "list_sandboxes"}
 	for hint, want := range map[string]string{
-		"sb resume dev":                                                "sandbox_resume",
-		"sb ls --all lists them":                                       "list_sandboxes with all: true lists them",
-		"sb ls --all; sandbox_launch creates one":                      "list_sandboxes with all: true",
-		"choose another name, or end it: sb terminate":                 "",
-		"name it; choose another, or remove it with: sb terminate dev": "name it",
-		"install Docker; check it with: sb doctor docker":              "install Docker; for the user: check it with: sb doctor docker",
-		"wait until it is done: sb inspect dev shows the state":        "wait until it is done: list_sandboxes shows the state",
-		"launch it with --persist, or end it":                          "launch it with persist, or end it",
-		"start the server with --allow-path DIR":                       "start the server with --allow-path DIR",
-		"nothing to replace":                                           "nothing to replace",
+		"sb resume dev":                                "sandbox_resume",
+		"sb ls --all lists them":                       "list_sandboxes with all: true lists them",
+		"sb ls --all; sandbox_launch creates one":      "list_sandboxes with all: true",
+		"choose another name, or end it: sb terminate": "",
+		"name it; remove it with: sb terminate dev":    "name it",
+		"check it with: sb doctor docker":              "for the user: check it with: sb doctor docker",
+		"wait: sb inspect dev shows the state":         "wait: list_sandboxes shows the state",
+		"launch it with --persist, or end it":          "launch it with persist, or end it",
+		"start the server with --allow-path DIR":       "start the server with --allow-path DIR",
+		"nothing to replace":                           "nothing to replace",
 	} {
 		if got := words.Hint(hint); got != want {
 			t.Errorf("%q: got %q, want %q", hint, got, want)

@@ -64,7 +64,8 @@ func Search(
 ) (result Searched, err error) {
 	request.MaxBytes = cmp.Or(request.MaxBytes, maxSearched)
 	s := &searcher{
-		ctx: ctx, files: files, request: request, found: found, globs: newGlobs(request.Globs), skip: newSkipped(request.Tree),
+		ctx: ctx, files: files, request: request, found: found,
+		globs: newGlobs(request.Globs), skip: newSkipped(request.Tree),
 	}
 	err = s.run()
 	s.result.Complete = err == nil
@@ -106,7 +107,7 @@ func (s *searcher) run() error {
 	// archive of a link has only the link.
 	whole := info.Mode.IsDir()
 	for _, info := range infos {
-		whole = whole && !(info.Mode.IsDir() && s.skip.skips(path.Base(info.Path), true))
+		whole = whole && (!info.Mode.IsDir() || !s.skip.skips(path.Base(info.Path), true))
 	}
 	if whole {
 		return s.archive(s.request.Path)
@@ -155,7 +156,7 @@ func (s *searcher) archive(dir string) (err error) {
 		if header.Typeflag != tar.TypeReg {
 			return nil
 		}
-		file := path.Join(dir, header.Name)
+		file := path.Join(dir, header.Name) //nolint:gosec // nothing is written there
 		name := relative(s.request.Path, file)
 		if path.Base(name) == ignoreFile && !s.request.All && !s.skip.skipsPath(path.Dir(name), true) {
 			s.skip.add(r, path.Dir(name)) // the files that it names come after it

@@ -68,8 +68,9 @@ func TestSearchIsBounded(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := Search(ctx, &bottomless{text: "x"}, SearchRequest{Tree: Tree{Path: "/file"}, Pattern: regexp.MustCompile("y")},
-		func(string, Line) bool { return true })
+	_, err := Search(ctx, &bottomless{text: "x"}, SearchRequest{
+		Tree: Tree{Path: "/file"}, Pattern: regexp.MustCompile("y"),
+	}, func(string, Line) bool { return true })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end of the context: %v", err)
 	}

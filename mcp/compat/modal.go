@@ -230,7 +230,9 @@ func modalExec(ctx context.Context, c *tools.Call, in modalExecIn) (modalExecOut
 	wait := min(cmp.Or(in.Timeout, modalExecTimeout)+1, int(c.Host.Options.SoftDeadline/time.Second))
 	result, err := tools.RunExec(
 		ctx, c,
-		tools.ExecIn{Sandbox: in.SandboxID, Argv: anyPython(in.Command), Timeout: cmp.Or(in.Timeout, modalExecTimeout), Wait: &wait},
+		tools.ExecIn{
+			Sandbox: in.SandboxID, Argv: anyPython(in.Command), Timeout: cmp.Or(in.Timeout, modalExecTimeout), Wait: &wait,
+		},
 	)
 	out := commandOf(result)
 	return modalExecOut{out, out.ExitCode}, err

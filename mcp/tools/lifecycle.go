@@ -111,27 +111,31 @@ func lifecycleTools() []Tool {
 		})
 	}
 	return []Tool{
-		step("sandbox_stop", "Stop a sandbox", "Stop a persistent sandbox and keep its files. sandbox_start starts it again.", true, func(
-			ctx context.Context, c *Call, ref string,
-		) error {
-			return c.Service.Sandboxes.Stop(ctx, ref, killGrace)
-		}),
-		step("sandbox_start", "Start a sandbox", "Start a stopped sandbox again with its files. Its processes do not come back.", false, func(
-			ctx context.Context, c *Call, ref string,
-		) error {
-			_, err := c.Service.Sandboxes.Start(ctx, ref)
-			return err
-		}),
-		step("sandbox_pause", "Pause a sandbox", "Suspend the processes of a sandbox and keep them in memory. sandbox_resume continues them.", false, func(
-			ctx context.Context, c *Call, ref string,
-		) error {
-			return c.Service.Sandboxes.Pause(ctx, ref)
-		}),
-		step("sandbox_resume", "Resume a sandbox", "Resume the processes of a paused sandbox. They continue where they were suspended.", false, func(
-			ctx context.Context, c *Call, ref string,
-		) error {
-			return c.Service.Sandboxes.Resume(ctx, ref)
-		}),
+		step(
+			"sandbox_stop", "Stop a sandbox",
+			"Stop a persistent sandbox and keep its files. sandbox_start starts it again.",
+			true, func(ctx context.Context, c *Call, ref string) error {
+				return c.Service.Sandboxes.Stop(ctx, ref, killGrace)
+			}),
+		step(
+			"sandbox_start", "Start a sandbox",
+			"Start a stopped sandbox again with its files. Its processes do not come back.",
+			false, func(ctx context.Context, c *Call, ref string) error {
+				_, err := c.Service.Sandboxes.Start(ctx, ref)
+				return err
+			}),
+		step(
+			"sandbox_pause", "Pause a sandbox",
+			"Suspend the processes of a sandbox and keep them in memory. sandbox_resume continues them.",
+			false, func(ctx context.Context, c *Call, ref string) error {
+				return c.Service.Sandboxes.Pause(ctx, ref)
+			}),
+		step(
+			"sandbox_resume", "Resume a sandbox",
+			"Resume the processes of a paused sandbox. They continue where they were suspended.",
+			false, func(ctx context.Context, c *Call, ref string) error {
+				return c.Service.Sandboxes.Resume(ctx, ref)
+			}),
 		Define(Tool{
 			Name: "sandbox_timeout", Title: "Set the remaining lifetime", Toolset: setup.Lifecycle, Extra: true,
 			Idempotent: true,

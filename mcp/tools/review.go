@@ -2,6 +2,7 @@ package tools
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -63,10 +64,8 @@ func (o diffOut) Text() string {
 func (c fileChange) String() string {
 	letter := map[string]string{transfer.Added: "A", transfer.Modified: "M", transfer.Deleted: "D"}[c.Kind]
 	line := letter + " " + transfer.QuotedPath(c.Path)
-	for _, why := range []string{c.Conflict, c.Refused} {
-		if why != "" {
-			line += " (" + why + ")"
-		}
+	if why := cmp.Or(c.Refused, c.Conflict); why != "" {
+		line += " (" + why + ")"
 	}
 	return line
 }

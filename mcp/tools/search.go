@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -60,7 +61,7 @@ func (o findOut) Text() string {
 		lines = []string{"no files"}
 	}
 	if o.More {
-		lines = append(lines[:len(lines):len(lines)], "[... incomplete: "+o.why+" ...]")
+		lines = append(slices.Clip(lines), "[... incomplete: "+o.why+" ...]")
 	}
 	return strings.Join(lines, "\n")
 }

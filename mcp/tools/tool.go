@@ -96,8 +96,8 @@ func ResultOf(out any) (*mcp.CallToolResult, error) {
 	return result, nil
 }
 
-// RecordKey is the key in _meta of the output of a tool without structured content, as JSON. It is for programs: clients
-// do not show it to a model.
+// RecordKey is the key in _meta of the output of a tool without structured content, as JSON. It is for programs:
+// clients do not show it to a model.
 const RecordKey = "sb/result"
 
 // maxRecord bounds a record, in bytes; larger ones are left out.

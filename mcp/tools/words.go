@@ -73,12 +73,25 @@ func toolNames() *regexp.Regexp {
 // shellCommands are commands of the shell with the number of their arguments, and the tool that does the same.
 func shellCommands() []shellCommand {
 	return []shellCommand{
-		{"checkpoint ls", 0, "checkpoint_list"}, {"checkpoint rm", 1, "checkpoint_remove"},
-		{"volume ls", 0, "volume_list"}, {"volume rm", 1, "volume_remove"}, {"secret ls", 0, "secret_list"},
-		{"image ls", 0, "image_list"}, {"image pull", 1, "image_pull"},
-		{"ls", 0, "sandbox_list"}, {"inspect", 1, "sandbox_list"}, {"terminate", 1, "sandbox_terminate"},
-		{"resume", 1, "sandbox_resume"}, {"start", 1, "sandbox_start"}, {"stop", 1, "sandbox_stop"},
-		{"fs mkdir", 2, "file_mkdir"}, {"ps", 1, "exec_list"}, {"logs", 1, "exec_wait"}, {"cp", 0, "pull"}, {"pull", 0, "pull"}, {"push", 0, "push"},
+		{"checkpoint ls", 0, "checkpoint_list"},
+		{"checkpoint rm", 1, "checkpoint_remove"},
+		{"volume ls", 0, "volume_list"},
+		{"volume rm", 1, "volume_remove"},
+		{"secret ls", 0, "secret_list"},
+		{"image ls", 0, "image_list"},
+		{"image pull", 1, "image_pull"},
+		{"ls", 0, "sandbox_list"},
+		{"inspect", 1, "sandbox_list"},
+		{"terminate", 1, "sandbox_terminate"},
+		{"resume", 1, "sandbox_resume"},
+		{"start", 1, "sandbox_start"},
+		{"stop", 1, "sandbox_stop"},
+		{"fs mkdir", 2, "file_mkdir"},
+		{"ps", 1, "exec_list"},
+		{"logs", 1, "exec_wait"},
+		{"cp", 0, "pull"},
+		{"pull", 0, "pull"},
+		{"push", 0, "push"},
 	}
 }
 
