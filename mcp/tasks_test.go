@@ -76,6 +76,7 @@ func runTask(t *testing.T, file string) effort {
 	svc := service.New(service.Options{Actor: "mcp", Factories: []core.Factory{provider.Factory()}})
 	a := benchOver(t, provider, svc, setup.Options{AllowPaths: []string{dir}}).connect(t)
 	sum, exec, text := effort{tasks: 1}, "", ""
+	var again func() string // looks once more at a running command
 	for line := range strings.Lines(string(script)) {
 		kind, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		switch kind {
@@ -92,7 +93,10 @@ func runTask(t *testing.T, file string) effort {
 				t.Fatalf("%s: %v", rest, err)
 			}
 			result := a.result(tool, arguments)
-			text = textOf(result)
+			text, again = textOf(result), nil
+			if tool == "exec_wait" && arguments["stdin"] == nil {
+				again = func() string { return textOf(a.result(tool, arguments)) }
+			}
 			if result.IsError != (kind == "!") {
 				t.Fatalf("%s: %s", rest, text)
 			}
@@ -106,6 +110,11 @@ func runTask(t *testing.T, file string) effort {
 				sum.deadEnds++
 			}
 		case "<":
+			if again != nil && !strings.Contains(text, rest) { // its output is not there yet
+				sum.in -= len(stable(text)) / bytesPerToken
+				eventually(t, rest, func() bool { text = again(); return strings.Contains(text, rest) })
+				sum.in += len(stable(text)) / bytesPerToken
+			}
 			if !strings.Contains(text, rest) {
 				t.Fatalf("%q is not in %s", rest, text)
 			}

@@ -73,7 +73,7 @@ func TestTextsNameServedTools(t *testing.T) {
 
 // Hints are for the shell. An assistant gets the tools that do the same.
 func TestHints(t *testing.T) {
-	words := tools.Words{"sandbox_resume": "sandbox_resume", "sandbox_list": "list_sandboxes"}
+	words := tools.NewWords(map[string]string{"sandbox_resume": "sandbox_resume", "sandbox_list": "list_sandboxes"})
 	for hint, want := range map[string]string{
 		"sb resume dev":                                "sandbox_resume",
 		"sb ls --all lists them":                       "list_sandboxes with all: true lists them",

@@ -37,7 +37,7 @@ func Tools(opts setup.Options) ([]tools.Tool, error) {
 
 // Words returns the words of texts about the tools of a system.
 func Words(system string) tools.Words {
-	words := map[string]tools.Words{
+	words := map[string]map[string]string{
 		setup.MCP4Modal: {
 			"sandbox_launch": "launch_sandbox", "sandbox_list": "list_sandboxes", "sandbox_terminate": "terminate_sandbox",
 			"exec": "execute_command", "push": "push_file_to_sandbox", "pull": "pull_file_from_sandbox",
@@ -57,7 +57,7 @@ func Words(system string) tools.Words {
 		setup.CodeSandboxMCP: {},
 	}[system]
 	words["exec_wait"] = "exec_wait"
-	return words
+	return tools.NewWords(words)
 }
 
 // commandOut is the result of a command in these systems: stdout, stderr and the exit code in separate fields.

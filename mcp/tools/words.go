@@ -6,17 +6,23 @@ import (
 	"strings"
 )
 
-// Words rewrites texts that name tools or commands of the shell for the tools that a server serves. Its keys are sb's
-// tools, its values the names under which they are served.
-type Words map[string]string
+// Words rewrites texts that name tools or commands of the shell for the tools that a server serves. It is safe for
+// concurrent use.
+type Words struct {
+	served map[string]string
+	names  *regexp.Regexp
+}
+
+// NewWords makes words. The keys of served are sb's tools, its values the names under which they are served.
+func NewWords(served map[string]string) Words { return Words{served, toolNames()} }
 
 // WordsOf returns the words for tools that have sb's own names.
-func WordsOf(served []Tool) Words {
-	words := Words{}
-	for _, tool := range served {
-		words[tool.Name] = tool.Name
+func WordsOf(tools []Tool) Words {
+	served := map[string]string{}
+	for _, tool := range tools {
+		served[tool.Name] = tool.Name
 	}
-	return words
+	return NewWords(served)
 }
 
 // Text returns the sentences and clauses of a text that name no missing tool.
@@ -51,15 +57,15 @@ func (w Words) clauses(sentence string) string {
 // named returns a clause with the served names of its tools. It returns false if one of them is not served.
 func (w Words) named(clause string) (string, bool) {
 	all := true
-	clause = toolNames().ReplaceAllStringFunc(clause, func(name string) string {
-		served, ok := w[name]
+	clause = w.names.ReplaceAllStringFunc(clause, func(name string) string {
+		served, ok := w.served[name]
 		all = all && ok
 		return served
 	})
 	return clause, all
 }
 
-// toolNames matches the names of sb's tools that are no English words.
+// toolNames matches the names of sb's tools that are no English words. It makes all tools, which takes milliseconds.
 func toolNames() *regexp.Regexp {
 	var names []string
 	for _, tool := range Catalogue() {
@@ -139,13 +145,16 @@ func flagNames(clause string) string {
 
 // shell replaces the commands of the shell for which there are tools. It returns false if one is not served.
 func (w Words) shell(clause string) (string, bool) {
+	if !shellCommandIn(clause) {
+		return clause, true
+	}
 	all := true
 	for _, command := range shellCommands() {
 		pattern := regexp.MustCompile(
 			`\bsb ` + command.words + `\b((?: --?[a-z-]+)*)` + strings.Repeat(`(?: [^\s,;]+)?`, command.arguments),
 		)
 		clause = pattern.ReplaceAllStringFunc(clause, func(found string) string {
-			served, ok := w[command.tool]
+			served, ok := w.served[command.tool]
 			all = all && ok
 			if slices.Contains(strings.Fields(found), "--all") {
 				served += " with all: true"
