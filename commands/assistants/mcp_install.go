@@ -39,8 +39,7 @@ func NewMCPInstall(app *cli.App) *cobra.Command {
 		Use:   "install [flags] --client CLIENT [-- FLAGS...]",
 		Short: "Add sb to an assistant's configuration",
 		Long: "Add sb to an assistant's configuration, so that the assistant starts \"sb mcp\". Other settings and\n" +
-			"comments are kept, and the previous file is saved beside it. The file of a project has no paths of this\n" +
-			"machine: the assistant finds sb in its PATH.",
+			"comments are kept, the previous file is saved beside it, and a project's file has no paths of this machine.",
 		Example: "  sb mcp install --client claude-code\n" +
 			"  sb mcp install --client cursor --project . -- --allow-path .\n" +
 			"  sb mcp install --client vscode --print\n" +

@@ -13,7 +13,7 @@ func NewMCPUninstall(app *cli.App) *cobra.Command {
 		Use:   "uninstall [flags] --client CLIENT",
 		Short: "Remove sb from an assistant's configuration",
 		Long: "Remove the entry of \"sb mcp install\" from an assistant's configuration. The previous file is saved\n" +
-			"beside it. A file that \"sb mcp install\" made and that has nothing else is removed.",
+			"beside it, and a file that has nothing else is removed.",
 		Example: "  sb mcp uninstall --client claude-code\n  sb mcp uninstall --client cursor --project .",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
