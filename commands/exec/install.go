@@ -120,7 +120,8 @@ func newInstallLs(app *cli.App) *cobra.Command {
 			return listInstalls(app, installs, asJSON)
 		},
 	}
-	cli.JSONFlag(cmd, &asJSON, "an array of exec, state, manager, packages, started, ended, exit_code, versions by package, log")
+	cli.JSONFlag(cmd, &asJSON,
+		"an array of exec, state, manager, packages, started, ended, exit_code, versions by package, log")
 	return cmd
 }
 

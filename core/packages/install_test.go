@@ -94,8 +94,10 @@ func TestStates(t *testing.T) {
 			stderr: strings.Repeat("line\n", 100) + "ERROR: none\n", exit: exit(1), want: Failed, manager: "pip", log: logLines,
 		},
 		{name: "one long line", stdout: strings.Repeat("x", 1<<14), exit: exit(1), want: Failed, manager: "auto", log: 1},
-		{name: "many versions", stdout: strings.Repeat("sb: installed numpy 2.1\n", 5000), exit: exit(0), want: Installed,
-			manager: "auto", version: "2.1"},
+		{
+			name: "many versions", stdout: strings.Repeat("sb: installed numpy 2.1\n", 5000), exit: exit(0), want: Installed,
+			manager: "auto", version: "2.1",
+		},
 	} {
 		var output []core.LogRecord
 		for i := range max(len(tt.stdout), len(tt.stderr)) { // the streams come byte by byte, in turns
@@ -111,7 +113,8 @@ func TestStates(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", tt.name, found, err)
 		}
 		got := found[0]
-		if got.State != tt.want || got.Manager != tt.manager || got.Versions["numpy"] != tt.version || len(got.Log) != tt.log {
+		if got.State != tt.want || got.Manager != tt.manager || got.Versions["numpy"] != tt.version ||
+			len(got.Log) != tt.log {
 			t.Errorf("%s: %+v", tt.name, got)
 		}
 		for _, line := range got.Log {

@@ -176,8 +176,11 @@ func TestPullMergesIntoADirectory(t *testing.T) {
 func TestPullReplacesFilesOfSeveralDirectories(t *testing.T) {
 	parent := t.TempDir()
 	names := []string{"dir/a/f", "dir/a/g", "dir/b/f", "dir/f"}
-	headers := []tar.Header{{Name: "dir/", Typeflag: tar.TypeDir}, {Name: "dir/a/", Typeflag: tar.TypeDir},
-		{Name: "dir/b/", Typeflag: tar.TypeDir}}
+	headers := []tar.Header{
+		{Name: "dir/", Typeflag: tar.TypeDir},
+		{Name: "dir/a/", Typeflag: tar.TypeDir},
+		{Name: "dir/b/", Typeflag: tar.TypeDir},
+	}
 	for _, name := range names {
 		headers = append(headers, tar.Header{Name: name, Typeflag: tar.TypeReg})
 		old := filepath.Join(parent, name)

@@ -430,8 +430,8 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 }
 
 // announce writes the state of a sandbox that starts, and gives it its name again. A killed supervisor leaves the state
-// "running", which would now be believed. A launch may have taken the name of a sandbox that was not live. An unreadable
-// state stays: it counts as live while this process holds the sandbox's lock.
+// "running", which would now be believed. A launch may have taken the name of a sandbox that was not live. An
+// unreadable state stays: it counts as live while this process holds the sandbox's lock.
 func (p *Provider) announce(sb core.Sandbox, before store.State, readable bool) error {
 	dir := p.store.Dir(sb.ID)
 	change := readable && before.State != core.StateStopped
