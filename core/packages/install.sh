@@ -73,7 +73,11 @@ install_apt() {
 		PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore \
 			python3 -m pip install --disable-pip-version-check --no-input -- "$@"
 		;;
-	npm) npm install --global --no-fund --no-audit -- "$@" ;;
+	npm)
+		# Node.js does not search npm's global directory, but /node_modules, for every program.
+		npm install --global --no-fund --no-audit -- "$@" &&
+			{ [ -e /node_modules ] || ln -s "$(npm root --global)" /node_modules || :; }
+		;;
 	apt) install_apt "$@" ;;
 	esac
 } 9>&- || exit
