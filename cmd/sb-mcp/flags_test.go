@@ -185,14 +185,14 @@ func TestToolsOfTheConfiguration(t *testing.T) {
 	h.sb("config", "set", "mcp.toolsets", "exec,transfer")
 	h.sb("config", "set", "mcp.tools", "file_read")
 	h.sb("config", "set", "mcp.exclude_tools", "exec_kill, pull")
-	if got := names(""); got != "exec exec_wait run_code file_read push" {
+	if got := names(""); got != "exec exec_wait run_code file_read push diff apply" {
 		t.Errorf("got %s", got)
 	}
 	if got := names("--tools exec_kill --exclude-tools push"); got != "exec_kill" {
 		t.Errorf("with flags: %s", got)
 	}
 	h.sb("config", "set", "mcp.mode", "read-only")
-	if got := names(""); got != "file_read" {
+	if got := names(""); got != "file_read diff" {
 		t.Errorf("read-only: %s", got)
 	}
 	if got := names("--read-only=false --tools push"); got != "push" {
