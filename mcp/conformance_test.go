@@ -140,7 +140,7 @@ func TestTypeScriptClient(t *testing.T) {
 		"sandbox": sb, "command": "true", "exec_id": "1", "wait_seconds": 0, "language": "bash", "code": "true",
 		"path": "/tmp/f", "content": "text", "packages": []string{"x"}, "package": "x", "timeout_seconds": 600,
 		"local_path": "/tmp/x", "name": "made-here", "network": "none", "to": "fake",
-		"edits": []args{{"old": "text", "new": "more text"}},
+		"edits": []args{{"old": "text", "new": "more text"}}, "pattern": "text", "image": "x",
 	}
 	type toolCall struct {
 		Name      string `json:"name"`
