@@ -46,11 +46,11 @@ func askFor(ask *server.InputRequestBuilder, name string) *server.InputRequestBu
 	}
 	switch name {
 	case "user_name":
-		return elicit("What is your name?", "name", "string")
+		return elicit("Enter your name", "name", "string")
 	case "step1":
-		return elicit("Step 1: What is your name?", "name", "string")
+		return elicit("Step 1: enter your name", "name", "string")
 	case "step2":
-		return elicit("Step 2: What is your favorite color?", "color", "string")
+		return elicit("Step 2: enter your favorite color", "color", "string")
 	case "confirm":
 		return elicit("Please confirm", "ok", "boolean")
 	case "capital_question":
