@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/programtest"
+	"github.com/seed-0724f904/sb/core/providers/local/cgroup"
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
@@ -193,10 +194,10 @@ func TestSpareIsClaimedOnce(t *testing.T) {
 	}
 }
 
-// An unused spare ends at its age, and nothing of it is left.
+// An unused spare ends at its age, and nothing of it is left: no directory, and no control group.
 func TestSpareAge(t *testing.T) {
 	p := sparing(t, 1, 200*time.Millisecond)
-	sb := launched(t, p, nil)
+	sb := launched(t, p, func(spec *core.Spec) { spec.Memory = 256 * core.MiB })
 	within(t, "the spare is there", func() bool {
 		ids, err := p.store.IDs()
 		return err == nil && len(ids) == 2
@@ -205,6 +206,9 @@ func TestSpareAge(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantNothing(t, p)
+	if dirs := cgroup.Empty(p.store.GroupName(""), 0); len(dirs) > 0 {
+		t.Errorf("left: %q", dirs)
+	}
 }
 
 // A killed spare costs a launch nothing but time. Prune removes its directory.

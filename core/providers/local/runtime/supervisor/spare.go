@@ -131,8 +131,8 @@ func (s *Supervisor) become(ctx context.Context, launch socket.Launch) error {
 func (s *Supervisor) discard(spare *socket.Spare) {
 	spares := store.New(spare.State)
 	_, err := spares.WithdrawSpare(s.launch.ID)
+	s.leaveGroup() // teardown closes its files
 	s.teardown()
-	s.leaveGroup()
 	if s.launch.Group != nil {
 		err = errors.Join(err, s.launch.Group.Remove())
 	}
