@@ -65,7 +65,7 @@ var layers = map[string][]string{
 	"core/transfer":     {"core", "core/origin"},
 	"core/programtest":  {},
 	"core/providertest": {"core", "core/code"},
-	"core/providers":    {"core", "core/providers/..."},
+	"core/providers":    {"core", "core/packages", "core/providers/..."},
 	"configs":           {"core", "core/price", "core/service", "core/providers/modal/modalspec"},
 	"tui":               {"core", "core/service", "core/transfer"},
 	"commands": {
@@ -77,7 +77,7 @@ var layers = map[string][]string{
 	"mcp/auth":    {"core", "mcp/keys", "mcp/setup"},
 	"mcp/session": {"core", "core/service", "mcp/auth"},
 	"mcp/reply":   {"core", "core/redact"},
-	"mcp/links":   {"core", "core/service", "mcp/auth", "mcp/reply"},
+	"mcp/links":   {"core", "core/service", "mcp/auth", "mcp/problem", "mcp/reply"},
 	"mcp/tools": {
 		"core", "core/code", "core/redact", "core/service", "core/transfer", "mcp/auth", "mcp/links", "mcp/reply",
 		"mcp/session", "mcp/setup",
@@ -98,7 +98,7 @@ var layers = map[string][]string{
 	"docs":           {},
 	// A provider imports no other provider. Each new one gets its own line.
 	"core/providers/local": {
-		"core", "core/agent/guest", "core/agent/journal", "core/agent/wire", "core/providers/local/build",
+		"core", "core/agent/guest", "core/agent/journal", "core/agent/wire", "core/packages", "core/providers/local/build",
 		"core/providers/local/image/...",
 	},
 	"core/providers/local/build":       {"core", "core/providers/local/image/..."},

@@ -12,6 +12,12 @@ import (
 //go:embed install.sh
 var script string
 
+// InstallApt is the shell function install_apt, which installs Debian packages. The variable SB_APT_MIRROR, if set, is
+// the address of their archive.
+//
+//go:embed apt.sh
+var InstallApt string
+
 // Manager is a package manager.
 type Manager string
 
@@ -58,7 +64,7 @@ func (i Install) Command(spec core.ExecSpec, from Indexes) (core.ExecSpec, error
 			return spec, core.Errorf(core.KindUsage, "install", p, "%q is not a package", p)
 		}
 	}
-	spec.Command = slices.Concat([]string{"sh", "-c", script, name, string(i.Manager)}, i.Packages)
+	spec.Command = slices.Concat([]string{"sh", "-c", InstallApt + script, name, string(i.Manager)}, i.Packages)
 	env := map[string]string{}
 	for key, address := range map[string]string{
 		"PIP_INDEX_URL": from.Pip, "UV_DEFAULT_INDEX": from.Pip, "npm_config_registry": from.NPM, "SB_APT_MIRROR": from.Apt,

@@ -43,25 +43,6 @@ fi
 echo "sb: installing with $manager"
 
 # Without the lock, because a package may leave a server running.
-install_apt() {
-	o=
-	if [ -n "$SB_APT_MIRROR" ]; then
-		l=$(mktemp -d) || return
-		mkdir "$l/parts"
-		cat /etc/apt/sources.list >"$l/list" 2>/dev/null
-		cp /etc/apt/sources.list.d/* "$l/parts" 2>/dev/null
-		sed -i -E "s#[a-z]+:/[^ ]*/(debian|ubuntu)/?([[:space:]]|\$)#${SB_APT_MIRROR%/}\\2#" "$l/list" \
-			$(ls -d "$l/parts/"* 2>/dev/null) || return
-		chmod -R a+rX "$l"
-		o="-o Dir::Etc::SourceList=$l/list -o Dir::Etc::SourceParts=$l/parts"
-	fi
-	export DEBIAN_FRONTEND=noninteractive
-	apt-get $o -q update && apt-get $o install -y -q --no-install-recommends -- "$@"
-	status=$?
-	[ -z "$l" ] || rm -r "$l"
-	return $status
-}
-
 {
 	case $manager in
 	uv)

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/auth"
+	"github.com/seed-0724f904/sb/mcp/problem"
 	"github.com/seed-0724f904/sb/mcp/reply"
 )
 
@@ -47,13 +48,10 @@ func (f Files) Serve(response http.ResponseWriter, r *http.Request, g Grant) {
 }
 
 func fileError(response http.ResponseWriter, err error) {
-	status := map[core.Kind]int{
-		core.KindNotFound: http.StatusNotFound, core.KindConflict: http.StatusConflict,
-		core.KindUnauthorized: http.StatusForbidden,
-		core.KindExhausted:    http.StatusInsufficientStorage, core.KindUsage: http.StatusBadRequest,
-	}[core.KindOf(err)]
-	if status == 0 {
-		status = http.StatusInternalServerError
+	kind := core.KindOf(err)
+	status := problem.Status(kind)
+	if kind == core.KindExhausted { // of a disk, and not of a rate
+		status = http.StatusInsufficientStorage
 	}
 	http.Error(response, err.Error(), status)
 }

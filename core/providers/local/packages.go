@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/wire"
+	"github.com/seed-0724f904/sb/core/packages"
 	"github.com/seed-0724f904/sb/core/providers/local/build"
 	"github.com/seed-0724f904/sb/core/providers/local/image"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
@@ -145,26 +146,10 @@ func (p *Provider) pipIndex() string {
 
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// aptScript returns the script that installs Debian packages. With a mirror it reads changed copies of the lists of
-// sources, so that the image keeps its own.
+// aptScript returns the script that installs Debian packages, from a mirror unless it is "".
 func aptScript(mirror string) string {
-	const install = `export DEBIAN_FRONTEND=noninteractive
-apt-get $o -qq update && apt-get $o install -y -qq --no-install-recommends -- "$@" && rm -rf /var/lib/apt/lists/*`
-	if mirror == "" {
-		return "o=\n" + install
-	}
-	return `set -e
-l=$(mktemp -d)
-mkdir "$l/parts"
-cat /etc/apt/sources.list > "$l/list" 2>/dev/null || :
-cp /etc/apt/sources.list.d/* "$l/parts" 2>/dev/null || :
-mirror=` + quoted(strings.TrimSuffix(mirror, "/")) + `
-parts=$(ls -d "$l/parts/"* 2>/dev/null || :)
-sed -i -E "s#[a-z]+:/[^ ]*/(debian|ubuntu)/?([[:space:]]|\$)#$mirror\\2#" "$l/list" $parts
-chmod -R a+rX "$l"
-o="-o Dir::Etc::SourceList=$l/list -o Dir::Etc::SourceParts=$l/parts"
-` + install + `
-rm -r "$l"`
+	return "SB_APT_MIRROR=" + quoted(mirror) + "\n" + packages.InstallApt +
+		`install_apt "$@" && rm -rf /var/lib/apt/lists/*`
 }
 
 // venvFile is the description of a virtual environment over this machine's programs.
