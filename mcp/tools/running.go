@@ -380,59 +380,29 @@ func (c *Call) read(ctx context.Context, sb core.Sandbox, id string, r reading) 
 		}
 		opts.Since = time.Unix(0, nanos)
 	}
-	followed, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if r.wait > 0 {
-		followed, cancel = context.WithTimeout(ctx, r.wait)
-		defer cancel()
-	}
-	redactor := c.Host.Secrets.Of(sb.ID)
-	stdout, stderr := reply.NewCapture(redactor.Stream()), reply.NewCapture(redactor.Stream())
-	stop := c.report(ctx, stdout, stderr, r.wait)
-	var last time.Time
-	out, errs := io.Writer(stdout), io.Writer(stderr)
-	var shown *shownCode
-	if r.foreign {
-		begun, err := c.Service.Execs.Find(ctx, ref, id)
-		if err != nil {
-			return ExecResult{}, noExec(err, sb, id)
-		}
-		events := &shownCode{stdout: stdout, stderr: stderr, pictures: &c.Host.pictures}
-		if o, e, ok := code.NewReplay(begun.Command, events.add); ok {
-			out, errs, shown = o, e, events
-		}
-	}
-	for record, err := range c.Service.Execs.Logs(followed, ref, opts) {
-		if err != nil {
-			if followed.Err() != nil && ctx.Err() == nil {
-				break // the deadline
-			}
-			stop()
-			return ExecResult{}, noExec(err, sb, id)
-		}
-		last = record.Time
-		if record.Stream == core.Stderr {
-			_, _ = errs.Write(record.Data)
-		} else {
-			_, _ = out.Write(record.Data)
-		}
-	}
-	stop()
-	stdout.Settle()
-	stderr.Settle()
-	exec, err := c.Service.Execs.Find(ctx, ref, id)
+	log, err := c.readLog(ctx, sb, opts, r)
 	if err != nil {
 		return ExecResult{}, noExec(err, sb, id)
 	}
-	result := c.result(sb, id, stdout, stderr, Execution{Budget: r.budget}, r.cursor == "" && exec.Exit != nil &&
+	exec, err := c.Service.Execs.Find(ctx, ref, id)
+	if err == nil && exec.Exit != nil && !log.whole {
+		// It may have written and ended since the log was read.
+		opts.Follow, r.wait = false, 0
+		log, err = c.readLog(ctx, sb, opts, r)
+	}
+	if err != nil {
+		return ExecResult{}, noExec(err, sb, id)
+	}
+	result := c.result(sb, id, log.stdout, log.stderr, Execution{Budget: r.budget}, r.cursor == "" && exec.Exit != nil &&
 		!exec.Truncated)
 	result.Cursor = r.cursor
-	if !last.IsZero() {
-		result.Cursor = strconv.FormatInt(last.UnixNano()+1, 10)
+	if !log.last.IsZero() {
+		result.Cursor = strconv.FormatInt(log.last.UnixNano()+1, 10)
 	}
 	result.JournalCut = exec.Truncated && r.cursor == ""
-	if shown != nil {
-		result.images, result.Note = shown.images, redactor.Clean(shown.note())
+	redactor := c.Host.Secrets.Of(sb.ID)
+	if log.shown != nil {
+		result.images, result.Note = log.shown.images, redactor.Clean(log.shown.note())
 	}
 	if exec.Exit != nil {
 		return result.with(*exec.Exit, redactor), nil
@@ -447,6 +417,60 @@ func (c *Call) read(ctx context.Context, sb core.Sandbox, id string, r reading) 
 		)
 	}
 	return result, nil
+}
+
+// execLog is the output of a command so far.
+type execLog struct {
+	stdout, stderr *reply.Capture
+	last           time.Time  // of its newest part
+	shown          *shownCode // of a run of code; nil for other commands
+	// whole means that it was read until the command's end.
+	whole bool
+}
+
+// readLog reads the log of a command. With opts.Follow it waits for the command's end, at most r.wait.
+func (c *Call) readLog(ctx context.Context, sb core.Sandbox, opts core.LogOptions, r reading) (*execLog, error) {
+	followed, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if r.wait > 0 {
+		followed, cancel = context.WithTimeout(ctx, r.wait)
+		defer cancel()
+	}
+	redactor := c.Host.Secrets.Of(sb.ID)
+	log := &execLog{
+		stdout: reply.NewCapture(redactor.Stream()), stderr: reply.NewCapture(redactor.Stream()), whole: opts.Follow,
+	}
+	defer c.report(ctx, log.stdout, log.stderr, r.wait)()
+	out, errs := io.Writer(log.stdout), io.Writer(log.stderr)
+	if r.foreign {
+		begun, err := c.Service.Execs.Find(ctx, sb.Ref(), opts.Exec)
+		if err != nil {
+			return nil, err
+		}
+		log.whole = log.whole || begun.Exit != nil
+		events := &shownCode{stdout: log.stdout, stderr: log.stderr, pictures: &c.Host.pictures}
+		if o, e, ok := code.NewReplay(begun.Command, events.add); ok {
+			out, errs, log.shown = o, e, events
+		}
+	}
+	for record, err := range c.Service.Execs.Logs(followed, sb.Ref(), opts) {
+		if err != nil {
+			if followed.Err() != nil && ctx.Err() == nil {
+				log.whole = false
+				break // the deadline
+			}
+			return nil, err
+		}
+		log.last = record.Time
+		if record.Stream == core.Stderr {
+			_, _ = errs.Write(record.Data)
+		} else {
+			_, _ = out.Write(record.Data)
+		}
+	}
+	log.stdout.Settle()
+	log.stderr.Settle()
+	return log, nil
 }
 
 // Output returns the output of a command so far, and its state.
